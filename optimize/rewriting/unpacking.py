@@ -28,10 +28,11 @@ def with_unpacking(net: NetDef, when: str) -> NetDef:
     """The net whose operators that unpack weights do so then; sub-nets are left as they are."""
     if when not in (LOAD, RUN):
         raise UsageError(f"weights can be unpacked at {LOAD} or in each {RUN}; got {when!r}")
-    ops = []
+    ops, written = [], {name for op in net.op for name in op.output}
     for op in net.op:
         schema = find(op)
-        if schema is not None and schema.unpacks and op.get_bool(EACH_RUN) != (when == RUN):
+        unpacks = schema is not None and schema.unpacks and written.isdisjoint(op.reads())
+        if unpacks and op.get_bool(EACH_RUN) != (when == RUN):
             op = op.with_args(each_run=1 if when == RUN else None)
         ops.append(op)
     return net.replace(op=tuple(ops))

@@ -44,6 +44,8 @@ def _fold(program: Program, match: Match) -> Rewrite:
         raise Refusal(f"it unpacks a weight: {made_of:,} bytes instead of {nbytes:,}")
     if nbytes > max(made_of, FREE_NBYTES):
         raise Refusal(f"the result takes {nbytes:,} bytes, its inputs {made_of:,}")
+    if any(spec.value is None for name, spec in zip(op.output, specs) if name):
+        raise Refusal("it is to be computed in each run")
     return Rewrite(weights={name: spec.value for name, spec in zip(op.output, specs) if name})
 
 

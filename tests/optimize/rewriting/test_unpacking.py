@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference
-from optimize import quantize
+from optimize import optimize, quantize
 from optimize.quantization.formats import FORMATS
 from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
 from runtime_arm import Predictor
@@ -49,6 +49,15 @@ def test_results_are_the_same_in_less_memory(weights: str) -> None:
     assert steps >= {op.type for op in small.predict_net.op if op.type.startswith(("Unpack", "Half", "Dequant"))}
     assert more - floats < unpacked, "only one layer's floats at a time"
     assert with_unpacking(lazy.predict_net, LOAD) == small.predict_net
+
+
+def test_small_weights_are_not_folded_either() -> None:
+    net = 'net "n": x, q, s, z -> y\n onnx.DequantizeLinear(q, s, z) -> w\n Mul(x, w) -> y'
+    weights = {"q": np.int8(3), "s": np.float32(0.5), "z": np.int8(1)}
+    small = pair_of(net, weights, {"x": (2, 3)})
+    lazy = optimize(small.replace(predict_net=with_unpacking(small.predict_net, RUN)))
+    assert [op.type for op in lazy.predict_net.op] == ["DequantizeLinear", "Mul"]
+    np.testing.assert_array_equal(numbers(lazy, {"x": np.ones((2, 3), np.float32)})["y"], np.ones((2, 3)))
 
 
 def test_another_time_is_refused() -> None:
