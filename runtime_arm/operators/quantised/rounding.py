@@ -176,7 +176,8 @@ class Requantizer:
         self.rule.scale(sums, self._multiplier, work)
         result = work[0]
         np.clip(result, self._low, self._high, out=result)
-        np.add(result, self._zero_point, out=result)
+        if self._zero_point:
+            np.add(result, self._zero_point, out=result)
         np.copyto(out, result, casting="unsafe")
 
 
