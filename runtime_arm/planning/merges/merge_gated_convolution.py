@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Iterator
 
 from runtime_arm.engines.tiled import gated  # noqa: F401 (declares its options)
+from runtime_arm.engines.tiled.options import conversion
 from runtime_arm.operators.fused.gated_convolution import gated_conv, gated_conv_of
 from runtime_arm.planning.merges.kinds import Before, Merge
 from runtime_arm.planning.steps import Step
+from runtime_arm.registry.layouts import Tiles
 
 
 def merges(convolution: Step, before: Before) -> Iterator[Merge]:
@@ -24,5 +26,6 @@ def merges(convolution: Step, before: Before) -> Iterator[Merge]:
             op = gated_conv_of(product.op, convolution.op, x)
             step = Step(convolution.index, op, gated_conv, [of, gate, *convolution.inputs[1:]], convolution.outputs)
             step.within = convolution
-            yield Merge((product, convolution), step)
+            saves = conversion(of.spec, Tiles.of(of.spec, 1, 1), None)[1].time  # the product by itself reads no tiles
+            yield Merge((product, convolution), step, saves)
             return

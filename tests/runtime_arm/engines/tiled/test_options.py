@@ -427,3 +427,27 @@ def test_conversions(data: Any) -> None:
     option = Option((of,), (to,), *conversion(spec, of, to))
     op = OperatorDef.of("ChangeLayout", ["X"], ["Y"], domain="armnet")
     np.testing.assert_array_equal(run_option(op, [x], option, workers=2, slices=data.draw(st.booleans())), x)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("image", [(8, 10), (30, 28), (9, 7)])
+def test_max_pools_and_means_of_planes(image: Tuple[int, int], workers: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    pool = OperatorDef.of("MaxPool", ["X"], ["Y"], kernel=2, stride=2)
+    options = assert_options_agree((pool, [normal(1, 24, *image)], ()), workers)
+    assert any(isinstance(option.inputs[0], Planes) for option in options) == (image != (9, 7))
+    mean = OperatorDef.of("AveragePool", ["X"], ["Y"], global_pooling=1)
+    options = assert_options_agree((mean, [normal(1, 24, *image)], ()))
+    assert any(isinstance(option.inputs[0], Planes) for option in options)
+
+
+@pytest.mark.parametrize("type", ["Conv", "ConvRelu"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_stems_write_planes_and_pointwise_convolutions_read_them(type: str, stride: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    stem = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=3, stride=stride, pad=1)
+    options = assert_options_agree((stem, [normal(1, 3, 30, 28), normal(16, 3, 3, 3), normal(16)], (1, 2)), 2)
+    assert any(isinstance(option.outputs[0], Planes) for option in options)
+    pointwise = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=1)
+    options = assert_options_agree((pointwise, [normal(1, 24, 30, 28), normal(32, 24, 1, 1), normal(32)], (1, 2)), 2)
+    assert any(isinstance(option.inputs[0], Planes) for option in options)
