@@ -34,6 +34,8 @@ def _clip(low: Any, high: Any, x: str = "(x)") -> str:
 
 
 _SOFTPLUS = "(log1p(exp(-fabs(x))) + larger(x, 0.0f))"
+_GELU = "(0.5f * (x) * (1.0f + erf((x) * 0.70710678f)))"
+_GELU_TANH = "(0.5f * (x) * (1.0f + tanh(0.79788456f * ((x) + 0.044715f * (x) * (x) * (x)))))"
 _FORMULAS: Dict[str, Callable[..., str]] = {
     "Relu": lambda: "larger(x, 0.0f)",
     "Clip": lambda min, max: _clip(min, max),
@@ -57,6 +59,7 @@ _FORMULAS: Dict[str, Callable[..., str]] = {
     "onnx.Reciprocal": lambda: "(1.0f / (x))",
     "Sqr": lambda: "((x) * (x))",
     "onnx.Erf": lambda: "erf(x)",
+    "onnx.Gelu": lambda approximate: _GELU_TANH if approximate == "tanh" else _GELU,
 }
 
 COMBINATIONS = {

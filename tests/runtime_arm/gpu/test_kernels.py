@@ -91,6 +91,10 @@ CASES: Dict[str, Case] = {
     "prelu": conv((1, 4, 6, 7), (6, 4, 1, 1), type="FusedConv", operand=(6,), kernel=1, activation="PRelu"),
     "floor": conv((1, 4, 6, 7), (6, 4, 3, 3), type="FusedConv", operand=(6, 1, 1), kernel=3, activation="onnx.Max"),
     "hard swish": conv((1, 4, 6, 7), (6, 4, 3, 3), type="FusedConv", kernel=3, activation="onnx.HardSwish"),
+    "gelu": conv((1, 4, 6, 7), (6, 4, 3, 3), type="FusedConv", kernel=3, activation="onnx.Gelu"),
+    "gelu by tanh": conv(
+        (1, 4, 6, 7), (6, 4, 1, 1), type="FusedConv", kernel=1, activation="onnx.Gelu", approximate="tanh"
+    ),
     "winograd": conv((2, 5, 10, 9), (6, 5, 3, 3), kernel=3, pad=1, engine="DEVICE:winograd"),
     "winograd residual": conv(
         (1, 4, 7, 8),
