@@ -6,7 +6,7 @@ A fused operator is a layer, perhaps an addition, perhaps an activation. What li
 
 from __future__ import annotations
 
-from typing import Iterator, List, Set
+from typing import Iterator, List, Set, Tuple
 
 from optimize.layers.fused import without_activation
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -36,7 +36,7 @@ def _parts(op: OperatorDef, taken: Set[str]) -> Iterator[OperatorDef]:
         total = _free(f"{y}_sum", taken)
         before = before.replace(output=(total,))
         activation = activation.replace(input=(total, *activation.input[1:]))
-    yield from _without_addend(before, y, taken) if _is_fused(before) else [before]
+    yield from _without_addend(before, y, taken) if _is_fused(before) else [before.replace(input=_given(before.input))]
     if activation is not None:
         yield activation
 
@@ -47,14 +47,19 @@ def _without_addend(op: OperatorDef, y: str, taken: Set[str]) -> List[OperatorDe
     assert schema is not None
     assert schema.fusion is not None
     count = len(op.input) if schema.fusion.addend is None else schema.fusion.addend
-    inputs, addends = op.input[:count], [name for name in op.input[count:] if name]
-    while inputs and not inputs[-1]:
-        inputs = inputs[:-1]
-    layer = op.replace(type=schema.fusion.layer, domain="", input=inputs)
+    addends = [name for name in op.input[count:] if name]
+    layer = op.replace(type=schema.fusion.layer, domain="", input=_given(op.input[:count]))
     if not addends:
         return [layer]
     result = _free(f"{y}_layer", taken)
     return [layer.replace(output=(result,)), OperatorDef.of("Add", [result, addends[0]], op.output)]
+
+
+def _given(inputs: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The inputs without those at the end that are left out."""
+    while inputs and not inputs[-1]:
+        inputs = inputs[:-1]
+    return inputs
 
 
 def _free(name: str, taken: Set[str]) -> str:

@@ -32,6 +32,7 @@ CASES = [
     (fused("FusedConv", ["X", "w", "", "A"], kernel=3, pad=1), "Conv Add"),
     (fused("FusedConv", ["X", "w", "b"], kernel=3, pad=1, activation="LeakyRelu", alpha=0.2), "Conv LeakyRelu"),
     (fused("FusedConv", ["X", "w", "b", "", "slope"], kernel=3, pad=1, activation="PRelu"), "Conv PRelu"),
+    (fused("FusedConv", ["X", "w", "", "", "slope"], kernel=3, pad=1, activation="PRelu"), "Conv PRelu"),
     (fused("FusedFC", ["X", "f", "c"], activation="Swish"), "FC Swish"),
     (fused("FusedMaxPool", ["X"], kernel=2, activation="Relu"), "MaxPool Relu"),
     (NetDef(op=(OperatorDef.of("ConvRelu", ["X", "w", "b"], ["Y"], kernel=3),)), "Conv Relu"),
