@@ -16,7 +16,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.arena import allocate
 from runtime_arm.planning.memory_sharing import Decisions, MemoryPlan, Place, plan_memory, plan_memory_again
 from runtime_arm.planning.steps import Environment, Step, Value
-from runtime_arm.planning.trace import Trace, set_lifetimes
+from runtime_arm.planning.trace import Trace, Unpacked, set_lifetimes
 from runtime_arm.planning.verify import verify
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.shape_inference import blamed_on
@@ -56,6 +56,7 @@ class PackedWeights:
     def __init__(self) -> None:
         self.habits = MemoryHabits()
         self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
+        self.unpacked = Unpacked()
 
     def of(self, step: Step) -> Dict[str, Any]:
         """The dictionary in which the kernel of this step keeps what it derives."""
@@ -116,7 +117,7 @@ class Segment:
         workers: int = 1,
         place: Optional[PlaceSteps] = None,
     ):
-        trace = Trace(ops, start, env)
+        trace = Trace(ops, start, env, packed.unpacked)
         self.env = trace.env
         self.feeds = trace.feeds
         self.steps = trace.steps

@@ -6,7 +6,7 @@ optimiser) need no special treatment.
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import NetError
 from runtime_arm.netdef import OperatorDef
@@ -16,10 +16,35 @@ from runtime_arm.registry.shape_inference import blamed_on, infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
 
+class Unpacked:
+    """Weights that operators unpacked for one plan, for further plans of the same net."""
+
+    def __init__(self) -> None:
+        self._known: Dict[int, Tuple[OperatorDef, List[Optional[TensorSpec]], List[TensorSpec]]] = {}
+
+    def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[List[TensorSpec]]:
+        """What the operator made of the same memory."""
+        known = self._known.get(id(op))
+        same = known is not None and known[0] is op and all(map(_is_same_memory, known[1], inputs))
+        return known[2] if known is not None and same else None
+
+    def keep(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], results: List[TensorSpec]) -> None:
+        self._known[id(op)] = op, list(inputs), results
+
+
+def _is_same_memory(one: Optional[TensorSpec], other: Optional[TensorSpec]) -> bool:
+    if one is None or other is None or one.value is None or other.value is None:
+        return one is other
+    a, b = one.value, other.value
+    same = (a.shape, a.dtype, a.strides) == (b.shape, b.dtype, b.strides)
+    return same and a.__array_interface__["data"] == b.__array_interface__["data"]
+
+
 class Trace:
     """The values and steps of consecutive operators, up to the border or the end of the net."""
 
-    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment):
+    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment, unpacked: Optional[Unpacked] = None):
+        self._unpacked = Unpacked() if unpacked is None else unpacked
         self.env: Environment = dict(env)
         self.feeds = [value for value in env.values() if not value.foreign]
         self.steps: List[Step] = []
@@ -36,9 +61,12 @@ class Trace:
         if self._follow_branch(index, op, specs):
             return True
         try:
-            schema, results = infer_operator(op, specs)
+            known = self._unpacked.find(op, specs)
+            schema, results = infer_operator(op, specs) if known is None else (lookup(op), known)
         except DataDependent:
             return False
+        if known is None and schema.unpacks and results[0].value is not None:
+            self._unpacked.keep(op, specs, results)
         if any(spec.dtype == object for spec in results if spec.value is None):
             return False
         self._write(index, op, schema, values, results)

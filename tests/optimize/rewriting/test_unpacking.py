@@ -14,6 +14,7 @@ from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpack
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import numbers, pair_of
 
@@ -49,6 +50,19 @@ def test_results_are_the_same_in_less_memory(weights: str) -> None:
     assert steps >= {op.type for op in small.predict_net.op if op.type.startswith(("Unpack", "Half", "Dequant"))}
     assert more - floats < unpacked, "only one layer's floats at a time"
     assert with_unpacking(lazy.predict_net, LOAD) == small.predict_net
+
+
+def test_plans_for_other_sizes_share_what_is_unpacked() -> None:
+    small = quantize(pair(), None, "int8")
+    open_batch = small.replace(inputs=(TensorInfo("x", (None, 3, 6, 6), "float32"),))
+    with Predictor(open_batch, threads=1) as predictor:
+        found = []
+        for batch in (1, 2):
+            steps = predictor.plan({"x": (batch, 3, 6, 6)}).steps
+            read = [spec.value for step in steps for spec in step.in_specs if spec is not None]
+            found.append([value for value in read if value is not None and value.nbytes >= 64 * 27 * 4])
+    assert len(found[0]) == 3
+    assert all(one is other for one, other in zip(*found))
 
 
 def test_small_weights_are_not_folded_either() -> None:
