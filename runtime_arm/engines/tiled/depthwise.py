@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.tiled.epilogue import bias, finish
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, strips_of
+from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.records import NamedTuple, record
@@ -28,8 +29,8 @@ from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step
 
-RUN, SHORT_RUN = 4096, 1536  # elements of a run, about
-BLOCK = 1 << 16  # elements of a strip
+RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
+BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
 MULTIPLY_ADD = 11  # what one takes of einsum's, and what follows it, in multiplies of a large matrix product
 
 
@@ -54,6 +55,11 @@ class Depthwise:
         taps = kernel[0] * kernel[1] * (1.5 if self.x.tile > 1 else 1)
         return Work(0, MULTIPLY_ADD * taps * y.batch * y.channels * y.height * y.width)
 
+    @property
+    def elements(self) -> int:
+        """Of a strip, at most: what is added up, and what it is added up from, take a block."""
+        return BLOCK if self.x.tile > 1 else usual_block_nbytes() // (2 * FLOAT32.itemsize)
+
     def scratch(self, op: OperatorDef) -> Sequence[TensorSpec]:
         """The sums of a strip that are to be added to the first."""
         y = self.y
@@ -67,7 +73,7 @@ class Depthwise:
         steps: List[Step] = clear_borders(call, y)
         weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
         biases = bias(call)
-        for strip in strips_of(call, y, max(1, BLOCK // y.channels)):
+        for strip in strips_of(call, y, max(1, self.elements // y.channels)):
             steps += _sums(call, self, strip, weights)
             steps += finish(call, Target(y, strip), biases)
             steps += clear(call, y, strip)

@@ -124,6 +124,7 @@ def test_strips_join_seamlessly(
     monkeypatch.setattr(columns, "LEAST_PACKED", 1)
     monkeypatch.setattr(epilogue, "_longest_row", lambda: 200)
     monkeypatch.setattr(depthwise, "BLOCK", 200)
+    monkeypatch.setattr(depthwise, "usual_block_nbytes", lambda: 1600)
     monkeypatch.setattr(depthwise, "RUN", 40)
     monkeypatch.setattr(depthwise, "SHORT_RUN", 40)
     inputs = [normal(2, channels, *image), normal(filters, channels // group, kernel, kernel), normal(filters)]
