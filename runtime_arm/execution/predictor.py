@@ -118,7 +118,7 @@ class Predictor:
             raise UsageError(f"keep takes a list of blob names, got {keep!r}")
         if out is not None and not isinstance(out, Mapping):
             raise UsageError(f"out takes arrays by blob name, got {type(out).__name__}")
-        carry = self._checked(carry or {})
+        carry = self._checked(carry) if carry else {}
         feeds = self._named(inputs, carry)
         wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
         fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
@@ -277,7 +277,7 @@ def _strings(info: TensorInfo, given: Array) -> Array:
 def _readable(value: Any) -> Any:
     """An output as the caller has it: strings as text, bytes that are no UTF-8 escaped; sequences as lists; optional
     values as what they hold; everything else as it is."""
-    if not isinstance(value, np.ndarray) or value.dtype != object:
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
         return value
     if not value.ndim and not isinstance(value[()], (str, bytes)):
         return _readable(value[()])

@@ -153,8 +153,13 @@ def _most_elements() -> int:
 
 
 def _runs(count: int, most: int) -> Iterator[Tuple[int, int, int]]:
-    """Begin, number of runs and positions of a run: as many of ``most`` positions as there are, then the rest."""
+    """Begin, number of runs and positions of a run: equal ones, if there are some of about ``most`` positions, else as
+    many of ``most`` as there are, then the rest."""
     runs = count // most
+    for equal in (runs, runs + 1):
+        if equal and count % equal == 0 and count <= equal * most * 5 // 4:
+            yield 0, equal, count // equal
+            return
     if runs:
         yield 0, runs, most
     if count > runs * most:
