@@ -35,14 +35,14 @@ class Gates(NamedTuple):
 class Cell(NamedTuple):
     """What a kind of layer needs.
 
-    slots: their number. driven: how many of them get inputs; the others hold their bias. halved: those of sigmoids.
+    slots: their number. driven: those that get inputs; the others hold their bias. halved: those of sigmoids.
     views: the slots that a step reads, as ranges. products: how many gates each product with a state makes, and
     halved_gates which of all gates are sigmoids. carried: the number of states beside the hidden one; their memory
     follows the gates. bind: makes the loop.
     """
 
     slots: int
-    driven: int
+    driven: slice
     halved: slice
     views: Sequence[slice]
     products: Sequence[int]
@@ -81,17 +81,17 @@ def lstm(clip: float = 0.0) -> Cell:
 
         return loop
 
-    return Cell(4, 4, slice(0, 3), [slice(0, 4)], [4], slice(0, 3), 1, bind)
+    return Cell(4, slice(0, 4), slice(0, 3), [slice(0, 4)], [4], slice(0, 3), 1, bind)
 
 
 def gru(biased: bool) -> Cell:
-    """H = z H + (1 - z) tanh(h + r (H R + b)) with slots h, z, r, and b if there is one; gates z, r, H R."""
-    driven = 3 if biased else 2
+    """H = z H + (1 - z) tanh(h + r (H R + b)) with slots b, if there is one, z, r, h; gates H R, z, r."""
+    first = 1 if biased else 0
 
     def bind(memory: Gates) -> Loop:
         gates, (weights,) = memory.gates, memory.weights
         product, target = memory.product(gates)
-        sigmoids, shifted, z, r, new = gates[:2], gates[:driven], gates[0], gates[1], gates[2]
+        sigmoids, shifted, new, z, r = gates[1:], gates[1 - first :], gates[0], gates[1], gates[2]
         half = np.array(0.5, gates.dtype)
         add, multiply, subtract, tanh = np.add, np.multiply, np.subtract, np.tanh
 
@@ -113,8 +113,8 @@ def gru(biased: bool) -> Cell:
 
         return loop
 
-    views = [slice(1, 1 + driven), slice(0, 1)]
-    return Cell(4 if biased else 3, 3, slice(1, 3), views, [3], slice(0, 2), 0, bind)
+    views = [slice(0, first + 2), slice(first + 2, first + 3)]
+    return Cell(first + 3, slice(first, first + 3), slice(first, first + 2), views, [3], slice(1, 3), 0, bind)
 
 
 def gru_reset_first() -> Cell:
@@ -147,7 +147,7 @@ def gru_reset_first() -> Cell:
 
         return loop
 
-    return Cell(3, 3, slice(0, 2), [slice(0, 2), slice(2, 3)], [2, 1], slice(0, 2), 0, bind)
+    return Cell(3, slice(0, 3), slice(0, 2), [slice(0, 2), slice(2, 3)], [2, 1], slice(0, 2), 0, bind)
 
 
 def rnn(activation: Optional[Callable[..., Any]]) -> Cell:
@@ -171,4 +171,4 @@ def rnn(activation: Optional[Callable[..., Any]]) -> Cell:
 
         return loop
 
-    return Cell(1, 1, slice(0), [slice(0, 1)], [1], slice(0), 0, bind)
+    return Cell(1, slice(0, 1), slice(0), [slice(0, 1)], [1], slice(0), 0, bind)

@@ -75,12 +75,14 @@ def _work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work
 
 
 def _parts(op: OperatorDef, w: Array, r: Array, b: Optional[Array]) -> Tuple[List[Part], List[Part], List[Part]]:
-    """Inputs, recurrent weights and biases of a direction; a GRU that resets last has the slots h, z, r and b."""
+    """Inputs, recurrent weights and biases of a direction; a GRU that resets last has the slots b, z, r and h."""
     n, rows = r.shape[1], GATES[op.type] * r.shape[1]
     given, fed = (None, None) if b is None else (b[:rows], b[rows:])
     if op.type == "GRU" and op.get_bool("linear_before_reset"):
-        biases = [] if given is None or fed is None else [(1, given[: 2 * n]), (0, given[2 * n :]), (1, fed)]
-        return [(0, w[2 * n :]), (1, w[: 2 * n])], [(0, r)], biases
+        recurrent = [(1, r[: 2 * n]), (0, r[2 * n :])]
+        if given is None or fed is None:
+            return [(0, w)], recurrent, []
+        return [(1, w)], recurrent, [(1, given), (1, fed[: 2 * n]), (0, fed[2 * n :])]
     return [(0, w)], [(0, r)], [] if given is None or fed is None else [(0, given), (0, fed)]
 
 

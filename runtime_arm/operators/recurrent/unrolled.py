@@ -147,8 +147,8 @@ class _Layer:
             own = slots[slot : slot + len(matrix) // hidden, : len(y)]
             projections.append(_projection(x, matrix.reshape(len(own), hidden, -1), own))
         driven = self._cell.driven
-        bias = self._packed.bias[:driven].reshape(driven, 1, *[1] * (slots.ndim - 3), hidden)
-        halved, own = slots[self._cell.halved, : len(y)], slots[:driven, : len(y)]
+        bias = self._packed.bias[driven].reshape(-1, 1, *[1] * (slots.ndim - 3), hidden)
+        halved, own = slots[self._cell.halved, : len(y)], slots[driven, : len(y)]
         if halved.size:
             projections.append(partial(np.multiply, halved, np.array(0.5, y.dtype), halved))
         projections.append(partial(np.add, own, bias, own))
@@ -159,8 +159,10 @@ class _Layer:
         side, slots = self._side, self._slots
         if not self._constant:
             self._packed.fill()
-        for slot in range(self._cell.driven, self._cell.slots):
-            slots[slot] = self._packed.bias[slot]
+        driven = range(*self._cell.driven.indices(self._cell.slots))
+        for slot in range(self._cell.slots):
+            if slot not in driven:
+                slots[slot] = self._packed.bias[slot]
         for state, start in self._starts:
             np.copyto(state, start)
         hidden = self._hidden[0] if slots.ndim == 3 else self._hidden
