@@ -164,6 +164,7 @@ def _run_pair(args: argparse.Namespace) -> int:
         rmtree(kept, ignore_errors=True)
     facts = {"pair": args.output, "labels": names, "learned": len(learned), "held_out": len(held) if held else 0}
     facts.update(steps=trainer.iteration, epochs=[epoch._asdict() for epoch in epochs])
+    facts["accuracy"] = epochs[trainer.iteration // plan.steps_an_epoch(learned) - 1].accuracy  # of what was kept
     if args.html:
         from armnet.opening import name_of
         from armnet.page.lesson import render

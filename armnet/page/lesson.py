@@ -33,8 +33,10 @@ def _head(title: str, facts: Mapping[str, Any]) -> str:
     cards += [(str(len(facts["epochs"])), "epochs")]
     cards += [(str(len(facts["labels"])), "classes")] if facts.get("labels") else []
     shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
-    cut = f'<p>Told apart by the features in <span class="name">{text(facts["cut"])}</span>.</p>'
-    return f'<h1>{text(title)}</h1>{cut if "cut" in facts else ""}<div class="cards">{shown}</div>'
+    cut = ""
+    if "cut" in facts:
+        cut = f'<p>Told apart by the features in <span class="name">{text(facts["cut"])}</span>.</p>'
+    return f'<h1>{text(title)}</h1>{cut}<div class="cards">{shown}</div>'
 
 
 def _curve(epochs: Sequence[Mapping[str, Optional[float]]]) -> str:

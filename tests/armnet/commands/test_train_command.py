@@ -34,12 +34,14 @@ def words(place: Path, *more: str) -> List[str]:
 
 def test_it_learns_and_says_what_each_epoch_brought(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--from-scratch", "--epochs", "15", "--batch", "16", "--rate", "0.02", "--schedule", "warmup", "--json"]
+    more += ["--html", str(place / "page.html")]
     assert main(words(place, *more)) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["learned"], facts["held_out"], facts["steps"]) == (64, 16, 60)
-    assert facts["epochs"][-1]["accuracy"] > 0.9
+    assert facts["epochs"][-1]["accuracy"] == facts["accuracy"] > 0.9
     assert facts["epochs"][-1]["loss"] < 0.3 * facts["epochs"][0]["loss"]
-    assert sorted(path.name for path in place.iterdir()) == ["data.npz", "net", "out"]
+    assert sorted(path.name for path in place.iterdir()) == ["data.npz", "net", "out", "page.html"]
+    assert (place / "page.html").read_text("utf-8").count("<path d=") == 3
     before = weights_of(Pair.load(place / "out"))
     assert main([*words(place, "--epochs", "1", "--solver", "sgd"), "--hold-out", str(place / "data.npz")]) == 0
     assert "epoch   1: loss" in capsys.readouterr().out
