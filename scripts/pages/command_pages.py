@@ -9,6 +9,7 @@ from typing import Dict, Iterator, List
 
 from armnet.commands import COMMANDS
 from runtime_arm.app.command_line import Parser
+from scripts.pages import schemas
 
 WIDTH = 100  # columns of a usage line
 SCHEMAS = "../formats/json.md"
@@ -61,9 +62,9 @@ say what it prints then. The exit status is
 
 def _page(name: str) -> str:
     parser = parser_of(name)
-    parts = [f"# armnet {name}", *_described(parser)]
+    parts = [f"# armnet {name}", *_described(parser), *_output(name)]
     for action, sub in subcommands(parser).items():
-        parts += [f"## armnet {name} {action}", *_described(sub)]
+        parts += [f"## armnet {name} {action}", *_described(sub), *_output(f"{name} {action}")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -81,6 +82,16 @@ def _described(parser: argparse.ArgumentParser) -> Iterator[str]:
             title = (group.title or "").replace("positional arguments", "arguments")
             yield f"**{title[:1].upper()}{title[1:]}**"
             yield "\n".join(["| | |", "|---|---|", *rows])
+
+
+def _output(command: str) -> Iterator[str]:
+    """What ``--json`` prints, if the command has it."""
+    name = schemas.file_of(command)
+    if name is not None:
+        yield f"**What `armnet {command} --json` prints**"
+        yield schemas.table(name, schemas.EVERYWHERE)
+        schema = f"[schema](../formats/schemas/{name}.schema.json)"
+        yield f"`schema` and `command` are [always there]({SCHEMAS}). The {schema}."
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # ``mkdocs`` itself does not look for modules beside mkdocs.yml
 
 from armnet.commands import COMMANDS  # noqa: E402
+from scripts.pages import schemas  # noqa: E402
 from scripts.pages.command_pages import pages  # noqa: E402
 
 TEXTS = {
@@ -45,6 +46,12 @@ def on_files(files: Any, config: Any) -> Any:
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Puts tables of JSON Schema files where a page says ``<!-- keys of NAME -->``."""
+    markdown = re.sub(r"<!-- keys of ([\w-]+) -->", lambda found: schemas.table(found[1]), markdown)
+    return markdown.replace("<!-- schemas of commands -->", schemas.list_of_commands())
 
 
 def relinked(text: str, repository: Any = None) -> str:

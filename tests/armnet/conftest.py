@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from armnet.__main__ import main
 from tests.support.commands import PREPROCESSING, Armnet, Outcome
+from tests.support.json_schemas import AVAILABLE, assert_output_fits
 from tests.support.paths import DEMO
 
 
 @pytest.fixture
 def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
-    """Runs a command and returns its outcome."""
+    """Runs a command and returns its outcome. JSON that it prints fits the schema of docs/formats/schemas."""
 
     def run(*words: object) -> Outcome:
         capsys.readouterr()
@@ -22,6 +24,8 @@ def armnet(capsys: pytest.CaptureFixture[str]) -> Armnet:
         except SystemExit as leaving:
             status = int(leaving.code or 0)
         captured = capsys.readouterr()
+        if "--json" in words and captured.out and AVAILABLE:
+            assert_output_fits(json.loads(captured.out))
         return status, captured.out, captured.err
 
     return run
