@@ -89,6 +89,12 @@ def compare(
     relative to a blob's largest magnitude. progress: called with a stage, how many are done and of how many.
     MissingDependency if the original's runtime is not installed, ExportError if it refuses the model, UsageError if
     the two have no blob in common.
+
+    Examples:
+        >>> import armnet
+        >>> report = armnet.compare("demo/digits.onnx", armnet.export("demo/digits.onnx"))
+        >>> report.first is None, len(report.blobs)
+        (True, 18)
     """
     if samples < 1:
         raise UsageError(f"at least one sample is needed, got {samples}")

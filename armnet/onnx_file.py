@@ -21,6 +21,11 @@ def save_onnx(
     integers: TFLite's operators on integers are written as ONNX's tools do, "qdq", where a result may be a step of its
     scale away, or "exact", with many nodes for each.
     ExportError or OperatorError, naming the operator, for what has no meaning in ONNX; MissingDependency without onnx.
+
+    Examples:
+        >>> import armnet
+        >>> [path.name for path in armnet.save_onnx(armnet.export("demo/digits.onnx"), "again.onnx")]
+        ['again.onnx']
     """
     with needed_for("writing ONNX"):
         from exporter.to_onnx.export import save_onnx as save

@@ -40,6 +40,14 @@ def open(
     init_net.pb and a predict_net.pb; source files are exported and optimised. The files of several models are the
     stages of an MTCNN, which answer as one. The other arguments are those of
     ``runtime_arm.open``. ExportError, FormatError or UsageError, naming the file, if it cannot be opened.
+
+    Examples:
+        >>> import armnet
+        >>> rule = {"scale": 1 / 255}
+        >>> with armnet.open("demo/digits.onnx", labels="demo/labels.txt", preprocessing=rule) as model:
+        ...     answer = model.predict("demo/pictures/digit_7.png")
+        >>> answer.kind, answer[0].label
+        ('classes', '7')
     """
     several = [model] if isinstance(model, Pair) else models_in(_paths(model))
     options: Dict[str, Any] = {"threads": threads, "device": device, "half": half, "shapes": shapes}

@@ -18,6 +18,11 @@ def save_tflite(pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequ
     Pictures have their channels last there. shapes: those of inputs whose sizes are open; a batch that is open is 1.
     ExportError or OperatorError, naming the operator, for what TFLite has no operators for; MissingDependency without
     tflite and flatbuffers.
+
+    Examples:
+        >>> import armnet
+        >>> [path.name for path in armnet.save_tflite(armnet.export("demo/digits.onnx"), "digits.tflite")]
+        ['digits.tflite']
     """
     with needed_for("writing TFLite"):
         from exporter.to_tflite.export import save_tflite as save

@@ -48,6 +48,13 @@ def export(
     JSON file, or a mapping), labels, task (what the outputs mean, where the net does not show it): stored in the pair.
     progress: called with a stage, how much of it is done, and how much there is. ExportError, FormatError or
     ResourceError, naming the file, if the model cannot be translated; UsageError for an invalid preprocessing rule.
+
+    Examples:
+        >>> import armnet
+        >>> pair = armnet.export("demo/digits.onnx", preprocessing={"scale": 1 / 255})
+        >>> pair.inputs[0].name, pair.inputs[0].shape
+        ('image', ('batch', 1, 8, 8))
+        >>> pair.save("digits")
     """
     stored = {"preprocessing": read_rule(preprocessing), "labels": labels and list(labels)}
     meta = {key: value for key, value in stored.items() if value}

@@ -21,6 +21,11 @@ def support(
     .prototxt may come without its .caffemodel and a Caffe2 predict_net without its init_net; what then depends on the
     missing weights is not checked. ExportError, FormatError or ResourceError, naming the file, if something other than
     an operator keeps the model from being exported.
+
+    Examples:
+        >>> import armnet
+        >>> [row.type for row in armnet.support("demo/digits.onnx") if row.problem]
+        []
     """
     options = ExportOptions(caffe2_compatible, keep_losses, signature)
     inside = entered(sources)

@@ -68,6 +68,13 @@ def optimize(
     (see ``optimize.equivalence``); where that was not possible, the report says so. OptimizationError, naming the step
     or the operator, if one changed what the net computes. UsageError for options that contradict each other or the
     pair; ShapeError for an operator with too few or too many inputs or outputs.
+
+    Examples:
+        >>> import armnet
+        >>> pair = armnet.export("demo/digits.onnx")
+        >>> fast = armnet.optimize(pair)
+        >>> len(pair.predict_net.op), len(fast.predict_net.op)
+        (18, 8)
     """
     report = Report() if report is None else report
     if stop_after is not None and stop_after < 0:

@@ -40,6 +40,14 @@ class ArmnetError(Exception):
     """The base class of all errors that armnet raises on purpose.
 
     The message is one line: whatever is not printable in it, such as a line break in a name from a file, is escaped.
+
+    Examples:
+        >>> import armnet
+        >>> try:
+        ...     armnet.load("nothing_here")
+        ... except armnet.ArmnetError as error:
+        ...     print(type(error).__name__)
+        PairError
     """
 
     def __init__(self, message: str = "") -> None:

@@ -80,6 +80,12 @@ def evaluate(
     fresh: answers are not taken from a journal that an interrupted evaluation left. progress: is called with what is
     done, how many are done, and of how many. notice: is given what was assumed.
     UsageError if data and model do not fit, or nothing could be answered.
+
+    Examples:
+        >>> import armnet
+        >>> result = armnet.evaluate("demo/digits.onnx", "demo/held_back.npz")
+        >>> f"{result.metrics['top1']:.2%}"
+        '99.72%'
     """
     from armnet.opening import open as open_model
 

@@ -85,6 +85,12 @@ def pack(
     key: signs the bundle (see ``runtime_arm.pair.signatures``).
     What the outputs mean is found out now, if the pair does not say it: the bundle has no decoder but the one it needs.
     teachable: it can learn new classes by itself; the pair's entry "teachable" says where its features are.
+
+    Examples:
+        >>> import armnet
+        >>> armnet.pack(armnet.export("demo/digits.onnx"), "digits.pyz")
+        >>> armnet.load("digits.pyz").outputs[0].name
+        'probabilities'
     """
     pair = with_result(pair)
     with tempfile.TemporaryDirectory() as folder:

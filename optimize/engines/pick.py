@@ -58,6 +58,10 @@ def pick_engines(
     engines of an operator is a step, of which stop_after allows this many in all. progress: called with what is being
     done, how many of these are done, and of how many. trials: collects what the nets showed, for others who need it.
     UsageError for engines that do not exist and for options that contradict each other.
+
+    Examples:
+        >>> import armnet
+        >>> pair = armnet.pick_engines(armnet.export("demo/digits.onnx"), accuracy=1e-6)
     """
     report = Report() if report is None else report
     trials = Trials({}) if trials is None else trials

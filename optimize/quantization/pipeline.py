@@ -65,6 +65,11 @@ def quantize(
 
     UsageError for options that contradict each other, a table that names no layer, samples that do not fit or are not
     finite, and what is demanded that cannot be reached.
+
+    Examples:
+        >>> import armnet
+        >>> small = armnet.quantize(armnet.export("demo/digits.onnx"), None, weights="int8")
+        >>> small.save("small")
     """
     report = QuantizationReport() if report is None else report
     asked = _asked(weights, activations)

@@ -77,6 +77,13 @@ class Report:
     """Collects steps, refusals, engines and warnings. ``str(report)`` is what ``armnet optimize --explain`` prints.
 
     error: the error of the outputs relative to their largest magnitude, if it was measured.
+
+    Examples:
+        >>> import armnet
+        >>> report = armnet.Report()
+        >>> fast = armnet.optimize(armnet.export("demo/digits.onnx"), report=report)
+        >>> report.steps[0].pass_name
+        'flatten_fc'
     """
 
     steps: List[Step] = field(default_factory=list)

@@ -42,6 +42,13 @@ class Predictor:
 
     device: a device beside the processor, "opencl:0" or "cuda:0"; what it can do runs there (``gpu/placement.py``).
     half: blobs are stored as float16 there. ``placement`` says what runs where; it is None without a device.
+
+    Examples:
+        >>> import armnet, numpy
+        >>> with armnet.Predictor(armnet.export("demo/digits.onnx"), threads=1) as predictor:
+        ...     y = predictor.run({"image": numpy.zeros((2, 1, 8, 8), numpy.float32)})
+        >>> y["probabilities"].shape
+        (2, 10)
     """
 
     def __init__(
@@ -307,7 +314,14 @@ def load(
     device: Optional[str] = None,
     half: bool = False,
 ) -> Predictor:
-    """A Predictor for the folder of a pair, a bundle, or the paths of an init_net.pb and a predict_net.pb."""
+    """A Predictor for the folder of a pair, a bundle, or the paths of an init_net.pb and a predict_net.pb.
+
+    Examples:
+        >>> import armnet
+        >>> armnet.export("demo/digits.onnx").save("digits")
+        >>> armnet.load("digits").inputs[0].name
+        'image'
+    """
     expected = "load takes the path of a pair's folder or bundle, or those of init_net.pb and predict_net.pb"
     first = checked_path(path, expected)
     pair = Pair.load(first) if predict_net is None else Pair.from_files(first, checked_path(predict_net, expected))

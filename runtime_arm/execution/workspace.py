@@ -22,10 +22,14 @@ RUNNERS_KEPT = 4  # nets whose plans a workspace keeps
 class Workspace:
     """Blobs by name.
 
-    ws = Workspace()
-    ws.feed("X", x)
-    ws.run_net_once(net)
-    y = ws.fetch("Y")
+    Examples:
+        >>> import armnet, numpy
+        >>> net = armnet.NetDef(op=(armnet.OperatorDef.of("Relu", ["X"], ["Y"]),), external_input=("X",))
+        >>> ws = armnet.Workspace()
+        >>> ws.feed("X", numpy.array([-1.0, 2.0], numpy.float32))
+        >>> ws.run_net_once(net)
+        >>> ws.fetch("Y")
+        array([0., 2.], dtype=float32)
     """
 
     def __init__(self) -> None:

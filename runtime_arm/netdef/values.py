@@ -170,6 +170,12 @@ class OperatorDef(_Structural):
     ``domain`` is "" for Caffe2's operators; otherwise it names the system whose semantics hold ("onnx",
     "com.microsoft", ...). The name of an input that is left out is empty. ``engine`` is a comma-separated list of
     preferences.
+
+    Examples:
+        >>> import armnet
+        >>> op = armnet.OperatorDef.of("Conv", ["X", "W"], ["Y"], kernels=[3, 3])
+        >>> op.signature(), list(op.get_ints("kernels"))
+        ('Conv(X, W) -> Y', [3, 3])
     """
 
     type: str = ""
@@ -322,7 +328,14 @@ _KINDS = {
 
 @record(frozen=True, eq=False)
 class NetDef(_Structural):
-    """A net: operators in the order in which they run, and the blobs that enter and leave it."""
+    """A net: operators in the order in which they run, and the blobs that enter and leave it.
+
+    Examples:
+        >>> import armnet
+        >>> net = armnet.NetDef(op=(armnet.OperatorDef.of("Relu", ["X"], ["Y"]),), external_input=("X",))
+        >>> armnet.NetDef.from_bytes(net.to_bytes()) == net
+        True
+    """
 
     name: str = ""
     op: tuple[OperatorDef, ...] = ()

@@ -42,7 +42,13 @@ Dim = Union[int, str, None]
 
 @record(frozen=True)
 class TensorInfo:
-    """An input or output. None means unknown; a dimension may also be a name such as "batch"."""
+    """An input or output. None means unknown; a dimension may also be a name such as "batch".
+
+    Examples:
+        >>> import armnet
+        >>> armnet.TensorInfo("data", ("batch", 3, 8, 8), "float32").shape_text()
+        '(batch, 3, 8, 8)'
+    """
 
     name: str
     shape: Optional[Tuple[Dim, ...]] = None

@@ -38,6 +38,13 @@ class Pair:
     ``from_nets`` finds out the inputs itself. If no outputs are given, they are the external outputs of predict_net,
     with unknown shapes. ``meta`` holds the other content of model.json: "preprocessing", "labels", "source". ``tuning``
     is what was measured on one machine.
+
+    Examples:
+        >>> import armnet
+        >>> armnet.export("demo/digits.onnx").save("digits")
+        >>> pair = armnet.Pair.load("digits")
+        >>> len(pair.predict_net.op), pair.outputs[0].name
+        (18, 'probabilities')
     """
 
     init_net: NetDef

@@ -16,6 +16,12 @@ class QuantizedTensor(NamedTuple):
     """An int8 or uint8 blob: real value = scale * (values - zero_point).
 
     Feeds and fetches use it for Caffe2's Int8 blobs.
+
+    Examples:
+        >>> import armnet, numpy
+        >>> x = armnet.QuantizedTensor(numpy.array([0, 128, 255], numpy.uint8), scale=0.5, zero_point=128)
+        >>> x.scale * (x.values.astype(int) - x.zero_point)
+        array([-64. ,   0. ,  63.5])
     """
 
     values: Array
