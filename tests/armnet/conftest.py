@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from armnet.__main__ import main
+from tests.docs.json_schemas import AVAILABLE, assert_output_fits
 from tests.support.commands import PREPROCESSING, Armnet, Outcome
-from tests.support.json_schemas import AVAILABLE, assert_output_fits
 from tests.support.paths import DEMO
 
 

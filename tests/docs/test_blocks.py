@@ -12,7 +12,7 @@ import pytest
 
 from armnet.commands import COMMANDS
 from scripts.pages.command_pages import parser_of, subcommands
-from tests.support.pages import NOT_RUN, OUTPUT, PAGES, blocks, commands, differs, name_of, run
+from tests.docs.pages import NOT_RUN, OUTPUT, PAGES, blocks, commands, differs, name_of, run
 from tests.support.paths import ROOT
 
 LANGUAGES = {"sh", "python", "text", "json", "yaml", "ini", "toml", "html"}

@@ -10,7 +10,7 @@ from typing import List
 import pytest
 
 import armnet
-from tests.support.pages import DOCS
+from tests.docs.pages import DOCS
 from tests.support.paths import DEMO
 
 MODULES = [name for name in armnet.__all__ if inspect.ismodule(getattr(armnet, name))]

@@ -12,8 +12,8 @@ import pytest
 from armnet.commands import COMMANDS
 from scripts.pages.command_pages import parser_of, subcommands
 from scripts.pages.schemas import FOLDER, file_of, schema_of
+from tests.docs.json_schemas import assert_fits
 from tests.support.commands import Armnet
-from tests.support.json_schemas import assert_fits
 from tests.support.paths import DEMO
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema checks what armnet writes")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from armnet.commands import COMMANDS
+from scripts.pages import draw_pictures
 from scripts.pages.command_pages import pages, parser_of, subcommands
 from scripts.pages.outside_links import outside
-from tests.support.pages import PAGES, name_of
+from tests.docs.pages import DOCS, PAGES, name_of
 from tests.support.paths import ROOT
 
 
@@ -53,6 +54,24 @@ def test_links_to_other_sites_are_found(site: Path) -> None:
     addresses = outside(site)
     assert any("termux.dev" in address for address in addresses)
     assert all(" " not in address for address in addresses)
+
+
+def test_pictures_are_what_the_script_draws() -> None:
+    """Those that show a plan and costs depend on the machine: they are drawn, and their parts are counted."""
+    for name, picture in (("winograd.svg", draw_pictures.winograd()), ("tiles.svg", draw_pictures.tiles())):
+        assert (draw_pictures.FOLDER / name).read_text(encoding="utf-8") == picture, name
+    facts = draw_pictures.inspected()
+    legend_and_sheet = 4
+    assert draw_pictures.arena(facts).count("<rect") == len(facts["memory"]["blocks"]) + legend_and_sheet
+    costs = draw_pictures.choices()
+    assert draw_pictures.engines(costs).count("<rect") == sum(len(options) for _, options in costs) + 1
+
+
+def test_the_recording_shows_the_demos_commands() -> None:
+    shown = (DOCS / "pictures/demo.svg").read_text(encoding="utf-8").replace("&#160;", " ")
+    source = (ROOT / "scripts/demo.py").read_text(encoding="utf-8")
+    for word in sorted(set(re.findall(r'(?:command\(|^)\s*"(\w+)",', source, re.MULTILINE)) & set(COMMANDS)):
+        assert f"armnet {word} " in shown, f"record the demo again: python -m scripts.pages.record_demo ({word})"
 
 
 def test_a_commands_page_names_every_option() -> None:
