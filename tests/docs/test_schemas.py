@@ -72,6 +72,7 @@ def test_schemas_are_schemas_and_describe_every_key(path: Path) -> None:
         ["setup", "pi", "--list"],
         ["device", "prepare", "--key"],
         ["cache"],
+        ["models"],
         ["doctor"],
         ["device", "list"],
         ["device", "run", "local", "PAIR", "--input", PICTURE],
