@@ -30,6 +30,8 @@ OUTPUT = "Output"
 PRINTED = "What it printed"
 _FENCE = re.compile(r'^(?P<indent> *)```(?P<language>\w*)(?: +title="(?P<title>[^"]*)")?(?P<rest>.*)$')
 _MARK = "-- block "
+MOST_SECONDS = 300  # for a page
+_LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _SETTINGS = {"COLUMNS": "100", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
@@ -83,13 +85,14 @@ def commands(script: str) -> Iterator[List[str]]:
             yield words[: ends[0]] if ends else words
 
 
-def run(page: Path, folder: Path) -> Dict[int, str]:
-    """Runs the page's blocks in order; what each of them printed on the standard output, by its line."""
-    script = ["set -euo pipefail"]
+def run(page: Path, folder: Path, armnet: str) -> Dict[int, str]:
+    """Runs the page's blocks in order; what each of them printed on the standard output, by its line.
+
+    armnet: a shell function of that name.
+    """
+    script = ["set -euo pipefail", armnet]
     python = shlex.quote(sys.executable)
-    script.append(
-        f'armnet() {{ {python} -m armnet "$@"; }}; python3() {{ {python} "$@"; }}; python() {{ {python} "$@"; }}'
-    )
+    script.append(f'python3() {{ {python} "$@"; }}; python() {{ {python} "$@"; }}')
     script.append(f'pytest() {{ {python} -m pytest -p no:cacheprovider -p armnet.pytest_plugin.plugin "$@"; }}')
     for block in blocks(page):
         if block.is_file:
@@ -107,6 +110,7 @@ def run(page: Path, folder: Path) -> Dict[int, str]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=MOST_SECONDS,
     )
     assert done.returncode == 0, (
         f"{name_of(page)}: exit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
@@ -117,7 +121,7 @@ def run(page: Path, folder: Path) -> Dict[int, str]:
 
 def differs(shown: str, printed: str) -> str:
     """ "" if what a page shows is what was printed, else both, one above the other."""
-    same = doctest.OutputChecker().check_output(_even(shown), _even(printed), doctest.ELLIPSIS)
+    same = doctest.OutputChecker().check_output(_even(shown), _even(printed), _LENIENT)
     return "" if same else f"the page shows\n{shown}\nand it printed\n{printed}"
 
 

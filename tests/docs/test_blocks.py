@@ -6,12 +6,13 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import List
+from typing import Iterator, List
 
 import pytest
 
 from armnet.commands import COMMANDS
 from scripts.pages.command_pages import parser_of, subcommands
+from tests.docs.fork_server import ForkServer
 from tests.docs.pages import NOT_RUN, OUTPUT, PAGES, blocks, commands, differs, name_of, run
 from tests.support.paths import ROOT
 
@@ -23,12 +24,18 @@ def ids(page: Path) -> str:
     return name_of(page)
 
 
-@pytest.mark.parametrize("page", RUN, ids=ids)
-def test_blocks_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     for package in ("onnx", "onnxruntime", "PIL"):
         pytest.importorskip(package, reason=f"the pages' commands need {package}")
+    with ForkServer(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("page", RUN, ids=ids)
+def test_blocks_run_and_print_what_the_page_shows(page: Path, server: ForkServer, tmp_path: Path) -> None:
     (tmp_path / "demo").symlink_to(ROOT / "demo")
-    printed = run(page, tmp_path)
+    printed = run(page, tmp_path, server.function)
     before = None
     for block in blocks(page):
         if block.title == OUTPUT:
