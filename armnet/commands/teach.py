@@ -3,7 +3,7 @@
   armnet teach squeezenet.onnx --data mugs/ -o mugs_net        mugs/hers/*.jpg, mugs/his/*.jpg, ...
   armnet run mugs_net photo.jpg
   armnet teach mugs_net --data more/ --add-class -o more_net   keeps what it knew
-  armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9 the features are what this blob holds
+  armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9  the features are what this blob holds
   armnet teach squeezenet.onnx --data mugs/ -o net --fine-tune 6 --augment mirror,crop,brightness --html report.html
   armnet teach squeezenet.onnx --data mugs/ -o net --on ssh://pi@raspberrypi
   armnet teach words.tflite --data sounds/ -o net              a network that hears: sounds/yes/*.wav, sounds/no/*.wav
