@@ -150,7 +150,9 @@ class SmallColumns(NamedTuple):
         steps: List[Step] = []
         batch, filters = self.convolution.batch, self.convolution.filters
         if bias is not None:
-            row = call.packed("bias", lambda: in_lines(np.tile(bias, self.pixels).reshape(products.shape)))
+            row = call.packed(
+                f"bias of {self.pixels} pixels", lambda: in_lines(np.tile(bias, self.pixels).reshape(products.shape))
+            )
             steps.append(partial(np.add, products, row, out=products))
         turned, whole = products.reshape(batch, -1, filters).swapaxes(1, 2), y.reshape(batch, filters, -1)
         tail, limits = Tail(call, whole, -2), limits_of(call.op)

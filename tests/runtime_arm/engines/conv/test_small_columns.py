@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv.small_columns import SmallColumns
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.execution.executor import Executor
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.specs import TensorSpec
 
 few = st.integers(1, 3)
@@ -89,3 +90,14 @@ def test_it_serves_where_the_columns_are_small(
     assert (SmallColumns.of(op, _specs(op, inputs)) is not None) == serves
     given_weights = [spec and TensorSpec(spec.shape, spec.dtype) for spec in _specs(op, inputs)]
     assert SmallColumns.of(op, given_weights) is None, "filters that are not constant are not packed"
+
+
+def test_images_of_other_sizes_get_a_bias_of_theirs() -> None:
+    draw = np.random.default_rng(0)
+    weights = {"w": draw.standard_normal((6, 256, 3, 3)).astype(np.float32), "b": np.arange(6, dtype=np.float32)}
+    op = OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=3, pad=1)
+    executor = Executor(NetDef("sizes", (op,), ("x", *weights), ("y",)), weights)
+    for size in ((4, 5), (5, 5), (4, 5)):
+        x = draw.standard_normal((1, 256, *size)).astype(np.float32)
+        expected = run_kernel(op, [x, *weights.values()])[0]
+        np.testing.assert_allclose(executor.run({"x": x}, ["y"])["y"], expected, rtol=1e-3, atol=1e-3)
