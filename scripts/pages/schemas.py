@@ -45,7 +45,7 @@ def _rows(
         if not before and key in without:
             continue
         path = f"{before}{key}"
-        meaning = value.get("description", "")
+        meaning = value.get("description", "what the network finds")  # the one that refers to another file
         if "const" in value:
             meaning = f"`{json.dumps(value['const'])}`: {meaning}"
         often = "" if key in required else "; not always there"
