@@ -1,5 +1,8 @@
-"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need, and
-what runs on a device, for a bundle is a program for the CPU."""
+"""Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need.
+
+What runs on a device is left out, for a bundle is a program for the CPU; so is what verifies signatures, for nobody
+asks a bundle itself whether it is to be trusted.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
 FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
 TEACHING = "runtime_arm/app/teaching/command.py"  # what bundles that learn by themselves begin with
-LEFT_OUT = ("gpu",)  # folders of which nothing is taken
+LEFT_OUT = ("gpu/", "pair/signatures/")  # folders of which nothing is taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS, _TEACHING = "runtime_arm/results/decoders/", "runtime_arm/app/teaching/"
 # Imported by gradient makers alone, which no net needs, by bundles that learn, and by one decoder.
@@ -35,7 +38,7 @@ def runtime_files(nets: Iterable[NetDef], decoders: Iterable[str] = (), more: It
     files = {
         path.relative_to(ROOT.parent).as_posix(): path
         for path in sorted(ROOT.rglob("*"))
-        if path.suffix in SUFFIXES and path.relative_to(ROOT).parts[0] not in LEFT_OUT
+        if path.suffix in SUFFIXES and not path.relative_to(ROOT).as_posix().startswith(LEFT_OUT)
     }
     optional = {
         name for name in files if name.split("/")[1] in FAMILIES or name.startswith((_DECODERS, _TEACHING))

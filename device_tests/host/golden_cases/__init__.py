@@ -29,6 +29,7 @@ _SUBJECTS = (
     layout.layout,
     detection.detection,
     quantised.quantised,
+    quantised.packed,
     tflite.layers,
     tflite.elementwise,
     tflite.rows,

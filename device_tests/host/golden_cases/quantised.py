@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List
 
 import numpy as np
 
-from device_tests.host.golden_cases.case import QUANTIZED, SPECIAL, Case, case, microsoft, onnx
+from device_tests.host.golden_cases.case import QUANTIZED, SPECIAL, Case, case, microsoft, onnx, own
 from runtime_arm.registry.specs import QuantizedTensor
 
 
@@ -61,3 +61,12 @@ def quantised() -> Iterator[Case]:
     yield from microsoft(
         "QLinearConcat", scale, zero, f"{u8}2x3", scale, zero, f"{u8}2x4", np.float32(0.1), zero, axis=1
     )
+
+
+def packed() -> Iterator[Case]:
+    """Weights of fewer bits, unpacked: scales and palettes as data, shapes as arguments."""
+    shape: Dict[str, Any] = {"shape": [6, 11]}
+    scales = np.array([0.5, 0.25, 2.0], np.float16)
+    yield from own("UnpackBlocks", "uint8 3x16", scales, **shape, block_size=32)
+    yield from own("UnpackPalette", "uint8 33", "16", **shape)
+    yield from own("UnpackBfloat16", "uint16 6x11")
