@@ -16,13 +16,23 @@ from typing import Any, Dict, List
 
 from armnet.arguments import add_json
 
+NEW = """Make a secret key, which signs, and the public key that verifies what it has signed.
+
+  armnet keys new anna
+"""
+SHOW = """Tell whose keys these are, and which of them signed a bundle.
+
+  armnet keys show anna.pub keys/
+  armnet keys show digits.pyz anna.pub
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="make a pair of keys")
+    new = actions.add_parser("new", help="make a pair of keys", description=NEW)
     new.add_argument("name", metavar="NAME", help="write NAME.key and NAME.pub; files that exist are kept")
     add_json(new)
-    show = actions.add_parser("show", help="tell what keys and bundles are")
+    show = actions.add_parser("show", help="tell what keys and bundles are", description=SHOW)
     show.add_argument("files", nargs="+", metavar="FILE", help="a file or folder of public keys, or a bundle")
     add_json(show)
 

@@ -42,7 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_net(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--loss", default="softmax", metavar="LOSS", help="softmax, sigmoid, l1, l2, smooth_l1, ...")
+    parser.add_argument(
+        "--loss",
+        default="softmax",
+        metavar="LOSS",
+        help="softmax, sigmoid, l1, l2, smooth_l1, ... (default: %(default)s)",
+    )
     parser.add_argument("--smoothing", type=float, metavar="SHARE", help="of the labels of softmax (default: 0)")
     parser.add_argument(
         "--labels", metavar="KEY", help="the array of the labels in an .npz (default: labels, label, y)"
@@ -57,7 +62,10 @@ def _add_net(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--from-scratch", action="store_true", help="draw new weights first")
     parser.add_argument(
-        "--augment", default="none", metavar="WAY,...", help="mirror, flip, crop, brightness: how pictures are varied"
+        "--augment",
+        default="none",
+        metavar="WAY,...",
+        help="mirror, flip, crop, brightness: how pictures are varied (default: %(default)s)",
     )
     parser.add_argument("--preprocessing", metavar="RULE", help="how pictures become the input (default: as stored)")
 

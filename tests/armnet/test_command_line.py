@@ -55,7 +55,7 @@ def mistakes(parser: argparse.ArgumentParser) -> Iterator[List[str]]:
             yield ["frobnicate"]
             for name, sub in action.choices.items():
                 yield from ([name, *words] for words in mistakes(sub))
-        elif action.required and not action.option_strings:
+        elif action.required and not action.option_strings and action.nargs != "*":
             yield []
         elif action.option_strings and not isinstance(action, argparse._HelpAction):
             option = action.option_strings[-1]
