@@ -1,0 +1,103 @@
+"""The programs of ``examples/``, run as their READMEs say."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+
+import armnet
+from runtime_arm.app.labels import read_labels
+from tests.support.paths import DEMO, ROOT
+
+pytest.importorskip("onnx", reason="exporting needs onnx")
+pytest.importorskip("PIL", reason="pictures need Pillow")
+EXAMPLES = ROOT / "examples"
+SEVEN = DEMO / "pictures" / "digit_7.png"
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's network as a pair that knows its labels."""
+    folder: Path = tmp_path_factory.mktemp("pairs") / "digits"
+    labels = read_labels(DEMO / "labels.txt")
+    armnet.export(DEMO / "digits.onnx", labels=labels, preprocessing={"scale": 1 / 255}).save(folder)
+    return folder
+
+
+def loaded(name: str) -> Any:
+    """The module ``service`` of an example."""
+    spec = importlib.util.spec_from_file_location(f"{name}_service", EXAMPLES / name / "service.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_example_has_a_readme_and_a_line_in_the_list() -> None:
+    folders = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__")
+    assert folders
+    listed = (EXAMPLES / "README.md").read_text()
+    for folder in folders:
+        assert (EXAMPLES / folder / "README.md").is_file()
+        assert f"[{folder}]({folder}/)" in listed
+
+
+def rows(table: Path) -> List[List[str]]:
+    with open(table, newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_the_digit_reader_reads_each_picture_once(digits: Path, tmp_path: Path) -> None:
+    """It runs with the folder runtime_arm beside it, as on a Pi."""
+    inbox, table = tmp_path / "inbox", tmp_path / "found.csv"
+    inbox.mkdir()
+    for number in (3, 7):
+        shutil.copy(DEMO / "pictures" / f"digit_{number}.png", inbox)
+    (inbox / "broken.png").write_bytes(SEVEN.read_bytes()[:40])
+    shutil.copy(EXAMPLES / "digit_reader" / "read_digits.py", tmp_path)
+    shutil.copytree(ROOT / "runtime_arm", tmp_path / "runtime_arm", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-E", "read_digits.py", str(digits), "inbox", "found.csv", "--once"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    found = {row[1]: row for row in rows(table)[1:]}
+    assert {name: row[2] for name, row in found.items() if row[2]} == {"digit_3.png": "3", "digit_7.png": "7"}
+    assert float(found["digit_7.png"][3]) > 0.9
+    assert "broken.png" in found["broken.png"][4]
+    shutil.copy(DEMO / "pictures" / "digit_1.png", inbox)
+    again = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert again.stdout.startswith("digit_1.png 1 ")
+    assert len(rows(table)) == 5
+
+
+def test_the_flask_service_answers(digits: Path) -> None:
+    pytest.importorskip("flask", reason="this example needs Flask")
+    client = loaded("flask_service").create_app(str(digits)).test_client()
+    answer = client.post("/predict", data=SEVEN.read_bytes())
+    assert answer.status_code == 200
+    assert answer.get_json()["classes"][0]["label"] == "7"
+    refused = client.post("/predict", data=b"no picture")
+    assert refused.status_code == 400
+    assert "picture" in refused.get_json()["error"]
+
+
+def test_the_fastapi_service_answers(digits: Path) -> None:
+    pytest.importorskip("fastapi", reason="this example needs FastAPI")
+    testing = pytest.importorskip("fastapi.testclient", reason="this example's test needs httpx")
+    client = testing.TestClient(loaded("fastapi_service").create_app(str(digits)))
+    headers = {"Content-Type": "application/octet-stream"}
+    answer = client.post("/predict", content=SEVEN.read_bytes(), headers=headers)
+    assert answer.status_code == 200
+    assert answer.json()["kind"] == "classes"
+    assert answer.json()["result"]["classes"][0]["label"] == "7"
+    refused = client.post("/predict", content=b"no picture", headers=headers)
+    assert refused.status_code == 400
+    assert "picture" in refused.json()["detail"]
+    assert "/predict" in client.get("/openapi.json").json()["paths"]
