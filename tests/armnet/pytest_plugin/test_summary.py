@@ -64,8 +64,8 @@ def test_a_run_adds_its_report_with_reasons(pytester: pytest.Pytester, monkeypat
                 pytest.skip("not today")
             assert armnet_model.name == "c.onnx", "it is another one"
 
-        def test_of_no_model():
-            assert True
+        def test_of_no_model(request):
+            assert "armnet_model" not in request.fixturenames
         """
     )
     report = Path("report.md")
