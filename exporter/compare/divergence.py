@@ -9,6 +9,7 @@ import numpy as np
 
 from exporter.common.evidence import Evidence, Seen
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.families import families_of
 
 Operators = Sequence[OperatorDef]
 
@@ -22,6 +23,9 @@ CEIL_MODE = "ceil mode: whether a window that is not whole counts"
 LAYOUT = "layout: NCHW and NHWC, or a transposition"
 CHANNEL_ORDER = "channel order: RGB and BGR"
 EPSILON = "epsilon: that of a normalisation, or one that prevents a division by zero"
+QUANTISATION = (
+    "quantisation: the steps of integers, or values beyond the range that calibration saw; armnet diff tells what it costs"
+)
 RESIZE_ROUNDING = "resize rounding: how coordinates are transformed, and which pixel is nearest"
 
 _POOLS, _RESIZES, _WINDOWS = ("Pool",), ("Resize", "Upsample", "Interp"), ("Conv", "Pool")
@@ -201,6 +205,8 @@ def _is_affine_by_slice(a: Array, b: Array) -> bool:
 
 
 def _cause_by_type(made_by: Operators) -> str:
+    if any(_is_quantised(op) for op in made_by):
+        return QUANTISATION
     if _is(made_by, _RESIZES):
         return RESIZE_ROUNDING
     if _is(made_by, _NORMALISATIONS):
@@ -208,6 +214,11 @@ def _cause_by_type(made_by: Operators) -> str:
     if _is(made_by, _WINDOWS):
         return f"{PADDING}; or strides, dilations or weights"
     return "different arithmetic: weights, or an ignored attribute"
+
+
+def _is_quantised(op: OperatorDef) -> bool:
+    declared_in = [family for family in families_of(op.domain, op.type) if family.startswith("operators.")]
+    return bool(declared_in) and all(family.startswith("operators.quantised.") for family in declared_in)
 
 
 def _close(a: Array, b: Array) -> bool:

@@ -77,6 +77,14 @@ def test_the_cause_may_lie_in_operators_between_the_compared_blobs() -> None:
     assert "padding" in row.cause
 
 
+def test_floats_made_from_integers_are_put_down_to_quantisation() -> None:
+    evidence = Evidence("somebody", [Seen("y", "y", X)])
+    weight = OperatorDef.of("DequantizeLinear", ["weight_int8", "scale"], ["weight"], domain="onnx")
+    producers = {"y": OperatorDef.of("Conv", ["data", "weight"], ["y"]), "weight": weight}
+    (row,) = divergences(evidence, {"y": X**3}, producers, 1e-4)
+    assert row.cause.startswith("quantisation")
+
+
 def test_integers_may_differ_by_a_step_unless_they_must_be_exact() -> None:
     theirs = np.arange(100, dtype=np.int8)
     ours = theirs + np.int8(1)
