@@ -13,6 +13,7 @@ from optimize.examples import stored_examples
 from optimize.integer_steps import on_integers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.rewrite import Pass
 from optimize.rewriting.shapes import sample_specs
 from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.weights import with_unpacked_fills
@@ -77,30 +78,15 @@ def optimize(
         (18, 8)
     """
     report = Report() if report is None else report
-    if stop_after is not None and stop_after < 0:
-        raise UsageError(f"stop_after must not be negative, got {stop_after}")
-    if stop_after is not None and engines == MEASURE:
-        raise UsageError("stop_after counts steps, and measuring engines is none; give one of the two")
-    _check_counts(pair.predict_net)
-    if caffe2_compatible:
-        _refuse_foreign(pair.predict_net)
+    _check_options(pair, engines, stop_after, caffe2_compatible)
     shapes = shapes or stored_examples(pair)
     known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes))
     program = Program.of(pair, caffe2_compatible, shapes)
     report.warnings += _warnings(known, program)
-    unwanted = [
-        *([pipeline.SHIFTING] if keep_biases else []),
-        *([pipeline.REORDERING] if keep_order else []),
-        *([] if merge_parallel else [pipeline.MERGING]),
-    ]
-    passes = [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
     if not caffe2_compatible:
         known, program = on_integers(known, program, report, stop_after, progress)
-    done = len(report.steps)
-    result = run_passes_everywhere(program, passes, report, stop_after, progress).pair(known)
-    steps = Steps(
-        report.steps[done:], lambda count: run_passes_everywhere(program, passes, Report(), count).pair(known)
-    )
+    passes = _passes(caffe2_compatible, keep_biases, keep_order, merge_parallel)
+    result, steps = _rewritten(known, program, passes, report, stop_after, progress)
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     trials = Trials({})
@@ -125,6 +111,41 @@ def optimize(
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)
+
+
+def _check_options(pair: Pair, engines: str, stop_after: Optional[int], caffe2_compatible: bool) -> None:
+    if stop_after is not None and stop_after < 0:
+        raise UsageError(f"stop_after must not be negative, got {stop_after}")
+    if stop_after is not None and engines == MEASURE:
+        raise UsageError("stop_after counts steps, and measuring engines is none; give one of the two")
+    _check_counts(pair.predict_net)
+    if caffe2_compatible:
+        _refuse_foreign(pair.predict_net)
+
+
+def _passes(caffe2_compatible: bool, keep_biases: bool, keep_order: bool, merge_parallel: bool) -> Sequence[Pass]:
+    unwanted = [
+        *([pipeline.SHIFTING] if keep_biases else []),
+        *([pipeline.REORDERING] if keep_order else []),
+        *([] if merge_parallel else [pipeline.MERGING]),
+    ]
+    return [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
+
+
+def _rewritten(
+    known: Pair,
+    program: Program,
+    passes: Sequence[Pass],
+    report: Report,
+    stop_after: Optional[int],
+    progress: Progress,
+) -> Tuple[Pair, Steps]:
+    """The pair after the passes, and the steps that they made."""
+    before = len(report.steps)
+    result = run_passes_everywhere(program, passes, report, stop_after, progress).pair(known)
+    return result, Steps(
+        report.steps[before:], lambda count: run_passes_everywhere(program, passes, Report(), count).pair(known)
+    )
 
 
 def _check_counts(net: NetDef) -> None:
