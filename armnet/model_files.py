@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import List, Sequence, Tuple
 
@@ -17,9 +18,10 @@ _NETS = (".pb", ".pbtxt")
 
 def models_in(paths: Sequence[AnyPath]) -> List[List[AnyPath]]:
     """The files of each model. A .prototxt and a .caffemodel belong together if they have the same name, else if one
-    follows the other; two nets of Caffe2 that follow each other belong together."""
+    follows the other; two nets of Caffe2 that follow each other belong together. A folder of a few networks of Caffe
+    stands for their files: they may be the stages of an MTCNN."""
     models: List[List[AnyPath]] = []
-    for path in paths:
+    for path in [one for path in paths for one in _stages(path) or [path]]:
         homes = [model for model in models if _lacks(model, path)]
         named = [model for model in homes if _stem(model[0]) == _stem(path)]
         home = named or [model for model in homes if model is models[-1]]
@@ -28,6 +30,16 @@ def models_in(paths: Sequence[AnyPath]) -> List[List[AnyPath]]:
         else:
             models.append([path])
     return models
+
+
+def _stages(path: AnyPath) -> List[AnyPath]:
+    """The files of a folder that holds two or three networks of Caffe, each with its weights, and no other model."""
+    folder = Path(path)
+    if not folder.is_dir() or _files(folder, (*_NETS, *_WHOLE)):
+        return []
+    files = _files(folder, (".prototxt", ".caffemodel"))
+    counts = Counter(_stem(file) for file in files)
+    return [*files] if len(counts) in (2, 3) and set(counts.values()) == {2} else []
 
 
 def _lacks(model: Sequence[AnyPath], path: AnyPath) -> bool:

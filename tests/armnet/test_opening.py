@@ -38,6 +38,16 @@ def test_files_are_sorted_into_models(paths: List[str], models: List[List[str]])
     assert models_in(paths) == models
 
 
+def test_a_folder_of_caffe_stages_stands_for_their_files(tmp_path: Path) -> None:
+    for name in ("det1.prototxt", "det1.caffemodel", "det2.prototxt", "det2.caffemodel"):
+        (tmp_path / name).touch()
+    assert [sorted(files) for files in models_in([tmp_path])] == [
+        [tmp_path / f"det{stage}.caffemodel", tmp_path / f"det{stage}.prototxt"] for stage in (1, 2)
+    ]
+    (tmp_path / "other.onnx").touch()
+    assert models_in([tmp_path]) == [[tmp_path]]
+
+
 def test_the_files_of_a_model_go_before_its_inputs() -> None:
     assert split(["net.prototxt", "net.caffemodel", "cat.jpg"]) == (["net.prototxt", "net.caffemodel"], ["cat.jpg"])
     assert split(["net.onnx", "x.pb"]) == (["net.onnx"], ["x.pb"])
