@@ -78,7 +78,7 @@ def pocl() -> OpenCL:
 
 def oclgrind() -> OpenCL:
     """Oclgrind for this machine, prepared on first use; EmulationUnavailable if it cannot be."""
-    return _prepared("oclgrind", OCLGRIND_PACKAGES, "usr/lib/*/oclgrind/liboclgrind-rt-icd.so")
+    return _prepared("oclgrind", OCLGRIND_PACKAGES, "usr/lib/oclgrind/liboclgrind-rt-icd.so")
 
 
 def _prepared(name: str, packages: Sequence[str], driver: str) -> OpenCL:
@@ -92,7 +92,7 @@ def _prepared(name: str, packages: Sequence[str], driver: str) -> OpenCL:
         libraries, programs, compiled = (lodging / part for part in ("libraries", "programs", "compiled"))
         for folder in (libraries, programs, compiled):
             folder.mkdir(parents=True, exist_ok=True)
-        for library in [*root.glob("usr/lib/*/*.so*"), *root.glob("usr/lib/*/oclgrind/*.so*")]:
+        for library in [*root.glob("usr/lib/*/*.so*"), *root.glob("usr/lib/oclgrind/*.so*")]:
             if not _SYSTEM.match(library.name) and not (libraries / library.name).exists():
                 (libraries / library.name).symlink_to(library)
         (found,) = sorted(root.glob(driver))
