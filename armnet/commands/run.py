@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.model_files import split
     from runtime_arm.app.answer import Options
     from runtime_arm.app.answering import answer_all
-    from runtime_arm.app.sources import count_of, items_of
+    from runtime_arm.app.sources import count_of
 
     args.pair, files = split([args.pair, *args.files])
     words = [*files, *args.input]
@@ -133,10 +133,9 @@ def run(args: argparse.Namespace) -> int:
         model.infer = _paranoid(model) if args.paranoid else partial(model.predictor.run, keep=args.keep)
         model.states = _carried(args.state, model)
         options = Options(args.score, 5 if args.top is None else args.top)
-        hears = "sound" in model.entry
-        total = count_of(words, hears)
+        total = count_of(words, "sound" in model.entry)
         shown: List[Dict[str, Any]] = []
-        items = islice(items_of(words, model.pair.inputs, args.every, hears), args.count)
+        items = islice(model.inputs(*words, every=args.every), args.count)
         with _display(args, model, total, shown) as show:
             tally = answer_all(
                 model,

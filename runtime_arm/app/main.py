@@ -20,7 +20,7 @@ from runtime_arm.app.command_line import Parser, guarded
 from runtime_arm.app.display import size
 from runtime_arm.app.model import Model
 from runtime_arm.app.outputs import plain
-from runtime_arm.app.sources import count_of, items_of
+from runtime_arm.app.sources import count_of
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
@@ -123,10 +123,10 @@ def _answer(pair: Pair, args: argparse.Namespace) -> int:
                 print("\n".join(record.lines()), flush=True)
 
         options = Options(args.score, 5 if args.top is None else args.top)
-        hears = "sound" in model.entry
-        items = items_of(args.input, pair.inputs, hears=hears)
-        alone = count_of(args.input, hears) == 1
-        tally = answer_all(model, items, options, show, output=args.output, draw=args.draw, alone=alone)
+        alone = count_of(args.input, "sound" in model.entry) == 1
+        tally = answer_all(
+            model, model.inputs(*args.input), options, show, output=args.output, draw=args.draw, alone=alone
+        )
     for line in tally.skipped:
         _note(f"skipped: {line}")
     if args.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Dict,
@@ -41,6 +42,9 @@ from runtime_arm.results.facts import layout_of, pictures_of
 from runtime_arm.results.frame import Frame
 from runtime_arm.results.recognise import checked, recognised, stated
 from runtime_arm.results.result import Result
+
+if TYPE_CHECKING:
+    from runtime_arm.app.sources import Item
 
 
 class Model:
@@ -105,6 +109,17 @@ class Model:
             return [answer.result for one in x for answer in self.answers(one, options, rate)]
         found = [answer.result for answer in self.answers(x, options, rate)]
         return found[0] if len(found) == 1 else found
+
+    def inputs(self, *words: str, every: int = 1) -> Iterator[Item]:
+        """The inputs that the words name, one after the other: what ``predict`` takes is the ``value`` of each.
+
+        words: files, folders, patterns, videos, ``camera`` or ``camera:1``, ``-`` for standard input; of folders, what
+        the net takes. every: of videos and cameras, one frame in so many, (H, W, 3) uint8. What cannot be read has an
+        ``error`` in place of a value. FeedError if a word names nothing.
+        """
+        from runtime_arm.app.sources import items_of
+
+        return items_of(words, self.pair.inputs, every, "sound" in self.entry)
 
     def answers(self, x: Any, options: Options = Options(), rate: Optional[int] = None) -> List[Answer]:  # noqa: B008
         """The answers to one input; several if it is an array that holds a batch."""

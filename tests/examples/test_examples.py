@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, List
+from urllib.request import urlopen
 
+import numpy as np
 import pytest
 
 import armnet
@@ -18,6 +22,11 @@ from tests.support.paths import DEMO, ROOT
 
 pytest.importorskip("onnx", reason="exporting needs onnx")
 pytest.importorskip("PIL", reason="pictures need Pillow")
+
+from PIL import Image
+
+from tests.support.scripted_nets import scripted_net
+
 EXAMPLES = ROOT / "examples"
 SEVEN = DEMO / "pictures" / "digit_7.png"
 
@@ -29,6 +38,27 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = read_labels(DEMO / "labels.txt")
     armnet.export(DEMO / "digits.onnx", labels=labels, preprocessing={"scale": 1 / 255}).save(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def bees(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A detector that finds a bee in every picture, in the middle."""
+    folder: Path = tmp_path_factory.mktemp("pairs") / "bees"
+    outputs = {
+        "detection_boxes": np.asarray([[[0.25, 0.25, 0.75, 0.75]]]),
+        "detection_classes": np.asarray([[2.0]]),  # counted from 1
+        "detection_scores": np.asarray([[0.9]]),
+        "num_detections": np.asarray([1.0]),
+    }
+    armnet.export(scripted_net(outputs), labels=["ant", "bee"], preprocessing="0..1").save(folder)
+    return folder
+
+
+def carried(folder: Path, *files: str) -> None:
+    """Copies files of an example beside the folder runtime_arm, as its README says for a Pi."""
+    for file in files:
+        shutil.copy(EXAMPLES / file, folder)
+    shutil.copytree(ROOT / "runtime_arm", folder / "runtime_arm", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def loaded(name: str) -> Any:
@@ -63,8 +93,7 @@ def test_the_digit_reader_reads_each_picture_once(digits: Path, tmp_path: Path) 
     for number in (3, 7):
         shutil.copy(DEMO / "pictures" / f"digit_{number}.png", inbox)
     (inbox / "broken.png").write_bytes(SEVEN.read_bytes()[:40])
-    shutil.copy(EXAMPLES / "digit_reader" / "read_digits.py", tmp_path)
-    shutil.copytree(ROOT / "runtime_arm", tmp_path / "runtime_arm", ignore=shutil.ignore_patterns("__pycache__"))
+    carried(tmp_path, "digit_reader/read_digits.py")
     command = [sys.executable, "-E", "read_digits.py", str(digits), "inbox", "found.csv", "--once"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     found = {row[1]: row for row in rows(table)[1:]}
@@ -101,3 +130,44 @@ def test_the_fastapi_service_answers(digits: Path) -> None:
     assert refused.status_code == 400
     assert "picture" in refused.json()["detail"]
     assert "/predict" in client.get("/openapi.json").json()["paths"]
+
+
+def test_the_camera_page_shows_what_is_found(bees: Path, tmp_path: Path) -> None:
+    """A folder of pictures plays the camera; one of them is broken, which is told and passed over."""
+    carried(tmp_path, "camera/watch.py", "camera/page.html")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.png").write_bytes(SEVEN.read_bytes()[:40])
+    Image.new("RGB", (160, 120), "white").save(tmp_path / "photos" / "b.png")
+    command = [sys.executable, "-E", "watch.py", str(bees), "photos", "--pause", "0.05"]
+    with subprocess.Popen(
+        [*command, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            address = program.stdout.readline().strip()
+            found = json.load(urlopen(f"{address}found", timeout=30))
+            (bee,) = found["result"]["boxes"]
+            assert (bee["label"], bee["box"]) == ("bee", [40, 30, 120, 90])
+            assert b'src="live"' in urlopen(address, timeout=30).read()
+            with urlopen(f"{address}live", timeout=30) as stream:
+                head = [stream.readline() for _ in range(4)]
+                picture = Image.open(io.BytesIO(stream.read(int(head[2].split()[1])))).convert("RGB")
+            assert picture.size == (160, 120)
+            red, green, blue = picture.getpixel((119, 60))
+            assert green > red + 30
+            assert green > blue + 30
+        finally:
+            program.terminate()
+            said = program.stderr.read()
+    assert "photos/a.png" in said
+    assert "Traceback" not in said
+
+
+def test_a_camera_that_is_not_there_is_told_in_a_line(bees: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "camera" / "watch.py"), str(bees)]
+    for source, problem in (("photos", "photos: "), ("camera:7", "camera")):
+        ended = subprocess.run(
+            [*command, source, "--port", "0"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(f"watch: {problem}")
+        assert ended.stderr.count("\n") == 1
