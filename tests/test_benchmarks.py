@@ -17,6 +17,7 @@ from scripts.benchmarks import beside, models, sequences, tiny
 from scripts.benchmarks.__main__ import PARTS, main
 from scripts.benchmarks.part import Options
 from scripts.benchmarks.sequence_networks import gpt, minilm, recurrent, vit_tiny
+from scripts.benchmarks.training import part as training
 
 ROW = {
     "network": "resnet18",
@@ -120,6 +121,33 @@ def test_tiny_networks_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in rows:
         assert row["difference"] < 1e-4
         assert row["ratio"] == row["armnet_cpu_seconds"] / row["onnxruntime_cpu_seconds"]
+
+
+def test_steps_of_training_are_timed() -> None:
+    (row,) = training.measure(Options([1], 1, ["digits"], ""))
+    assert row["armnet_cpu_seconds"] > 0
+    assert row["armnet_peak_nbytes"] > 1e7
+    if "ratio" in row:
+        assert row["ratio"] == row["armnet_cpu_seconds"] / row["torch_cpu_seconds"]
+        assert row["difference"] < training.APART
+
+
+@pytest.mark.parametrize("last", [2.5, float("nan")])
+def test_wrong_steps_are_not_timed(last: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stub(training.Worker):
+        def __init__(self, python: str, name: str, folder: Path) -> None:
+            self._losses = [3.0, 2.0, last if name == "armnet" else 1.0]
+
+        def steps(self, count: int) -> Dict[str, Any]:
+            return {"losses": self._losses}
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(training, "Worker", Stub)
+    row = training.measured("digits", {"armnet": "", "torch": ""}, 1)
+    assert row["refused"] == "the losses of the first steps differ"
+    assert "ratio" not in row
 
 
 def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:

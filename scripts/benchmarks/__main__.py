@@ -1,4 +1,4 @@
-"""Measure armnet beside onnxruntime on this machine, and print tables. These are figures, not tests.
+"""Measure armnet beside other runtimes on this machine, and print tables. These are figures, not tests.
 
   scripts/bench                                                        everything that this machine can time
   scripts/bench --parts networks models --threads 1,2
@@ -21,12 +21,14 @@ from runtime_arm.files import write_file
 from scripts.benchmarks import arm, models, networks, report, scaling, sequences, tiny, whole_processes
 from scripts.benchmarks.part import Options, Part
 from scripts.benchmarks.picture import draw
+from scripts.benchmarks.training import part as training
 
 PARTS: Mapping[str, Part] = {
     "networks": networks.PART,
     "models": models.PART,
     "tiny": tiny.PART,
     "sequences": sequences.PART,
+    "training": training.PART,
     "size": scaling.SIZE_PART,
     "batch": scaling.BATCH_PART,
     "convolution": scaling.MEMORY_PART,
@@ -61,6 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--other-python", default="", metavar="FILE", help="a Python with an older NumPy, for part numpy"
     )
+    parser.add_argument(
+        "--torch-python",
+        default="",
+        metavar="FILE",
+        help="a Python with PyTorch, for part training (default: this one)",
+    )
     parser.add_argument("--json", metavar="FILE", help="add the results to this file")
     parser.add_argument("--picture", metavar="FILE", help="draw the results, as .svg or .png")
     parser.add_argument("--write", metavar="FILE", help="write the results as Markdown, with a picture beside it")
@@ -69,7 +77,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str]) -> None:
     args = _parser().parse_args(words)
-    options = Options([int(word) for word in args.threads.split(",")], args.runs, args.networks, args.other_python)
+    options = Options(
+        [int(word) for word in args.threads.split(",")],
+        args.runs,
+        args.networks,
+        args.other_python,
+        args.torch_python,
+    )
     results = _kept(args.json)
     for name in args.parts:
         rows = PARTS[name].measure(options)

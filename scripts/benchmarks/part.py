@@ -9,12 +9,14 @@ Cell = Callable[[Row], str]
 
 
 class Options(NamedTuple):
-    """The options of the command. other_python: a Python with an older NumPy, "" for none."""
+    """The options of the command. other_python: a Python with an older NumPy, "" for none; torch_python: one with
+    PyTorch, "" for this one."""
 
     threads: Sequence[int]
     runs: int
     networks: Sequence[str]
     other_python: str
+    torch_python: str = ""
 
 
 class Part(NamedTuple):
