@@ -14,7 +14,7 @@ from runtime_arm.engines.integers import tflite_depthwise  # noqa: F401  (declar
 from runtime_arm.engines.integers.arithmetic import Arithmetic, slices_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
 from runtime_arm.engines.integers.requantisation import Requantisation
-from runtime_arm.engines.integers.tflite_rows import Block, Rows, layer_of, refusal, row_blocks, run_of
+from runtime_arm.engines.integers.tflite_rows import Block, Rows, layer_of, packed_layer, refusal, row_blocks, run_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.operators.layout.reshape import product
@@ -119,7 +119,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 
 @quantized_conv.kernel("INT8", supports=supports, scratch=scratch, splits_work=True)
 def bind(call: Call) -> Run:
-    layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
+    layer = packed_layer(call)
     columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution
     slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic))
     run = run_of(layer.window.output[1], convolution.filters)

@@ -20,6 +20,7 @@ from runtime_arm.engines.integers.tflite_rows import (
     Layer,
     Rows,
     layer_of,
+    packed_layer,
     refusal,
     row_blocks,
     run_of,
@@ -107,7 +108,7 @@ def _blocks(layer: Layer, workers: int = 1) -> List[Block]:
 
 @quantized_conv.kernel("INT8_DEPTHWISE", supports=supports, scratch=scratch, splits_work=True)
 def bind(call: Call) -> Run:
-    layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
+    layer = packed_layer(call)
     rows, window, filters = _rows(layer), layer.window, layer.convolution.filters
     columns = window.output[1]
     run = run_of(columns, filters)

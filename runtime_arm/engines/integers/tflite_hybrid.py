@@ -114,8 +114,8 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
 @hybrid_conv.kernel("INT8", supports=_supports, scratch=_scratch)
 @hybrid_depthwise_conv.kernel("INT8", supports=_supports, scratch=_scratch)
 def hybrid_convolution_by_gemm(call: Call) -> Run:
-    parts = call.packed("parts", lambda: _parts(call.op, call.in_specs))
     x, b, y = call.inputs[0], bias_of(call), call.outputs[0]
+    parts = call.packed(f"parts of {x.shape[1:]}", lambda: _parts(call.op, call.in_specs))
     scales = weight_scales(call.op, y.shape[1])
     column = (-1, *[1] * (y.ndim - 2))
     steps: List[Step] = []
@@ -139,7 +139,7 @@ def _products(call: Call, part: _Part, q: Array, result: Array, place: int) -> S
     """The sums over one slice; those of several slices are added in float64 and rounded once."""
     weights = part.specs[1]
     assert weights is not None
-    packed = call.packed(f"packed {place}", dict)
+    packed = call.packed(f"packed {place} for {part.kernel.engine}", dict)
     inner = Call(
         part.op,
         [q[part.channels][np.newaxis], weights.value],

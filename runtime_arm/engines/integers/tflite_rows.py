@@ -20,7 +20,7 @@ from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.tflite.products import Products, products_of, quantized_conv
 from runtime_arm.registry.blocks import ranges
-from runtime_arm.registry.kernel import Specs
+from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, copy, margins
 
@@ -77,6 +77,15 @@ def layer_of(op: OperatorDef, inputs: Specs) -> Layer:
     return Layer(
         convolution, products, weights, offset, arithmetic, Sums.of(weights, x.dtype, arithmetic.centre, offset)
     )
+
+
+def packed_layer(call: Call) -> Layer:
+    """The layer of a call. What does not depend on the sizes of its input is made once."""
+    layer: Layer = call.packed("layer", lambda: layer_of(call.op, call.in_specs))
+    x, w = call.in_specs[:2]
+    assert x is not None
+    assert w is not None
+    return layer._replace(convolution=convolution_of(call.op, x, w))
 
 
 def rule_of(products: Products) -> Rule:

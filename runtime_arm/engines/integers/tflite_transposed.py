@@ -94,7 +94,7 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> L
 
 @quantized_conv_transpose.kernel("INT8", supports=_supports, scratch=_scratch)
 def quantized_transposed(call: Call) -> Run:
-    layer = call.packed("layer", lambda: _layer(call.op, call.in_specs))
+    layer = _layer(call.op, call.in_specs)
     pixels, products, sums = call.scratch[:3]
     channels, filters = pixels.shape[2], layer.transposed.filters
     taps = [

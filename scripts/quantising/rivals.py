@@ -1,0 +1,53 @@
+"""Networks that onnxruntime has quantised and runs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+
+from exporter.to_onnx.export import to_onnx
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+
+Feeds = Mapping[str, Array]
+
+
+def onnxruntime_outputs(
+    pair: Pair, model: Optional[Path], calibration: Sequence[Feeds], judged: Sequence[Feeds]
+) -> List[Dict[str, Array]]:
+    """The outputs of onnxruntime's static int8: QDQ, a scale a channel, ranges from the least to the largest value.
+
+    model: the ONNX file; None for the pair written as ONNX. The model is prepared as onnxruntime advises.
+    """
+    import onnx
+    import onnxruntime
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self, feeds: Sequence[Feeds]) -> None:
+            self._feeds: Iterator[Feeds] = iter(feeds)
+
+        def get_next(self) -> Optional[Feeds]:
+            return next(self._feeds, None)
+
+    onnxruntime.set_default_logger_severity(3)
+    with tempfile.TemporaryDirectory() as name:
+        plain, prepared, small = (str(Path(name, f"{part}.onnx")) for part in ("plain", "prepared", "small"))
+        onnx.save(to_onnx(pair) if model is None else onnx.load(str(model)), plain)
+        quant_pre_process(plain, prepared, skip_symbolic_shape=True)
+        quantization.quantize_static(
+            prepared,
+            small,
+            Reader(calibration),
+            quant_format=quantization.QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=quantization.QuantType.QInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(small, options, providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        return [dict(zip(names, session.run(None, dict(feeds)))) for feeds in judged]
