@@ -6,11 +6,15 @@ import csv
 import importlib.util
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
+import wave
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, List
+from threading import Thread
+from typing import Any, ClassVar, Dict, Iterator, List
 from urllib.request import urlopen
 
 import numpy as np
@@ -23,6 +27,7 @@ from tests.support.paths import DEMO, ROOT
 pytest.importorskip("onnx", reason="exporting needs onnx")
 pytest.importorskip("PIL", reason="pictures need Pillow")
 
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from tests.support.scripted_nets import scripted_net
@@ -59,6 +64,29 @@ def carried(folder: Path, *files: str) -> None:
     for file in files:
         shutil.copy(EXAMPLES / file, folder)
     shutil.copytree(ROOT / "runtime_arm", folder / "runtime_arm", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@pytest.fixture(scope="module")
+def bell(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A net that hears "ding" in all that is loud."""
+    folder: Path = tmp_path_factory.mktemp("pairs") / "bell"
+    nodes = [
+        helper.make_node("Abs", ["sound"], ["size"]),
+        helper.make_node("ReduceMax", ["size"], ["loudest"], axes=[1]),
+        helper.make_node("Gemm", ["loudest", "factors", "offsets"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["words"]),
+    ]
+    weights = {"factors": np.float32([[-40, 40]]), "offsets": np.float32([10, -10])}
+    graph = helper.make_graph(
+        nodes,
+        "bell",
+        [helper.make_tensor_value_info("sound", TensorProto.FLOAT, (1, 16000))],
+        [helper.make_tensor_value_info("words", TensorProto.FLOAT, (1, 2))],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    armnet.export(model, labels=["_silence_", "ding"]).save(folder)
+    return folder
 
 
 def loaded(name: str) -> Any:
@@ -171,3 +199,65 @@ def test_a_camera_that_is_not_there_is_told_in_a_line(bees: Path, tmp_path: Path
         assert ended.returncode == 1
         assert ended.stderr.startswith(f"watch: {problem}")
         assert ended.stderr.count("\n") == 1
+
+
+class Mailbox(BaseHTTPRequestHandler):
+    """Keeps what is posted."""
+
+    events: ClassVar[List[Dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def mailbox() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Mailbox) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+SECOND = 16000  # samples
+DING = (0.5 * np.sin(np.arange(SECOND) / 5) * 32767).astype("<i2")
+
+
+def test_the_doorbell_rings_looks_and_tells(bell: Path, bees: Path, mailbox: str, tmp_path: Path) -> None:
+    carried(tmp_path, "doorbell/doorbell.py")
+    with wave.open(str(tmp_path / "door.wav"), "wb") as file:
+        file.setparams((1, 2, SECOND, 0, "NONE", ""))
+        file.writeframes(np.concatenate([np.zeros(2 * SECOND, "<i2"), DING, np.zeros(2 * SECOND, "<i2")]).tobytes())
+    Image.new("RGB", (160, 120), "white").save(tmp_path / "visitor.png")
+    command = [sys.executable, "-E", "doorbell.py", str(bell), str(bees), "--look", "visitor.png", "--listen"]
+    options = ["door.wav", "--word", "ding", "--keep", "visits", "--post", mailbox]
+    done = subprocess.run([*command, *options], cwd=tmp_path, check=True, capture_output=True, text=True)
+    (event,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert event["heard"] == "ding"
+    assert event["seen"] == ["0.9 bee at (40, 30)-(120, 90)"]
+    assert Image.open(tmp_path / event["picture"]).size == (160, 120)
+    assert Mailbox.events == [event]
+    unknown = subprocess.run([*command, "door.wav", "--word", "dong"], cwd=tmp_path, capture_output=True, text=True)
+    assert unknown.returncode == 1
+    assert unknown.stderr == "doorbell: the ear does not know 'dong', but _silence_, ding\n"
+
+
+def test_the_doorbell_listens_to_a_microphone(bell: Path, bees: Path, tmp_path: Path) -> None:
+    """``arecord`` is a program that plays a recording here, and then ends."""
+    (tmp_path / "recording").write_bytes(np.concatenate([np.zeros(SECOND, "<i2"), DING, DING]).tobytes())
+    (tmp_path / "arecord").write_text(f"#!/bin/sh\nexec cat {tmp_path / 'recording'}\n")
+    (tmp_path / "arecord").chmod(0o755)
+    Image.new("RGB", (160, 120), "white").save(tmp_path / "visitor.png")
+    command = [sys.executable, str(EXAMPLES / "doorbell" / "doorbell.py"), str(bell), str(bees), "--look"]
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [*command, str(tmp_path / "visitor.png")], env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    (event,) = [json.loads(line) for line in done.stdout.splitlines()]  # two seconds of ringing are one event
+    assert event["heard"] == "ding"
+    assert done.returncode == 1
+    assert done.stderr == "doorbell: arecord has ended, for the reason that it gives\n"
