@@ -64,11 +64,11 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             ConstantFill DiagonalFill Float16ConstantFill GivenTensorBoolFill GivenTensorByteStringToUInt8Fill
             GivenTensorDoubleFill GivenTensorFill GivenTensorInt16Fill GivenTensorInt64Fill GivenTensorIntFill
             GivenTensorStringFill Int8GivenIntTensorFill Int8GivenTensorFill LengthsRangeFill RangeFill""",
-        "operators.indexing.caffe2_gradients": "BatchGatherGradient",
+        "operators.indexing.caffe2_gradients": "BatchGatherGradient BooleanMaskGradient",
         "operators.indexing.gather": "BatchGather Gather",
         "operators.elementwise.glu": "Glu",
         "operators.norm.group": "GroupNorm",
-        "operators.reduce.histogram": "Histogram IntegralImage",
+        "operators.reduce.histogram": "Histogram IntegralImage IntegralImageGradient",
         "operators.layout.caffe2_gradients": """
             ChannelShuffleGradient DropoutGrad ExpandGradient PadImageGradient SliceGradient TileGradient""",
         "operators.layout.identity": """
@@ -90,6 +90,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence VariableLengthSequencePadding""",
         "operators.linear.caffe2_gradients": "FCGradient FCTransposedGradient",
         "operators.linear.caffe2": "BatchMatMul FC FCTransposed MatMul",
+        "operators.conv.locally_connected_gradients": "LC1DGradient LC2DGradient LC3DGradient LCGradient",
         "operators.conv.locally_connected": "LC LC1D LC2D LC3D",
         "operators.loss.caffe2_gradients": """
             CrossEntropyGradient LabelCrossEntropyGradient SigmoidCrossEntropyWithLogitsGradient
@@ -202,6 +203,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.solvers.sparse": """
             RowWiseSparseAdagrad RowWiseSparseAdam SparseAdadelta SparseAdagrad SparseAdam SparseMomentumSGDUpdate""",
         "operators.layout.space": "BatchToSpace SpaceToBatch",
+        "operators.rows.sparse_gradients": "FlexibleTopKGradient SparseToDenseMaskGradient",
         "operators.rows.sparse": """
             BatchDenseToSparse BatchPermutation BatchSparseToDense BooleanUnmask CopyRowsToTensor GatherRanges
             PadEmptySamples ScatterWeightedSum SparseMatrixReshape SparseToDense SparseToDenseMask""",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime_arm.registry.gradients import Backward, Forward, gradient
 
 
-@gradient("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose")
+@gradient("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose", "LC", "LC1D", "LC2D", "LC3D")
 def conv(forward: Forward) -> Backward:
     given = [forward.input(0), forward.input(1), forward.gradient()]
     if len(forward.op.input) > 2:

@@ -22,7 +22,8 @@ class LocalFilters(NamedTuple):
     filters: int
 
 
-def _filters_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> LocalFilters:
+def filters_of(op: OperatorDef, x: TensorSpec, w: TensorSpec) -> LocalFilters:
+    """What the arguments and shapes of an LC say. ShapeError if they do not fit."""
     ndim = x.ndim - 2
     require(
         op,
@@ -58,7 +59,7 @@ def lc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = 
     b (*output, M). Arguments as for Conv. Source: caffe2/operators/locally_connected_op_impl.h.
     """
     require(op, x.dtype.kind == "f" and w.dtype == x.dtype, "X and the weights must be floats of one type", x, w)
-    window, _, filters = _filters_of(op, x, w)
+    window, _, filters = filters_of(op, x, w)
     if b is not None:
         fits = b.shape == (*window.output, filters) and b.dtype == x.dtype
         require(op, fits, "the bias must have one value per position and filter", w, b)
@@ -69,7 +70,7 @@ def lc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: Optional[TensorSpec] = 
 
 @lc.reference
 def lc_reference(op: OperatorDef, x: Array, w: Array, b: Optional[Array] = None) -> Sequence[Any]:
-    window, group, filters = _filters_of(op, TensorSpec.known(x), TensorSpec.known(w))
+    window, group, filters = filters_of(op, TensorSpec.known(x), TensorSpec.known(w))
     dtype, ndim, last = x.dtype, window.ndim, channels_last(op)
     if last:
         x, w = np.moveaxis(x, -1, 1), np.moveaxis(w, -1, ndim + 1)

@@ -1,4 +1,4 @@
-"""The gradients of Caffe2's BatchGather and of Gather along other axes than 0. Source: caffe2/operators/gather_op.h."""
+"""The gradients of Caffe2's BatchGather, Gather along other axes than 0, and BooleanMask. Source: caffe2/operators."""
 
 from __future__ import annotations
 
@@ -43,3 +43,20 @@ def batch_gather_gradient_reference(op: OperatorDef, data: Array, indices: Array
         at: Any = (*[slice(None)] * axis, index)
         np.add.at(total, at, terms)
     return [total.astype(data.dtype)]
+
+
+@operator("BooleanMaskGradient", inputs=2, dtypes=FLOATS)
+def boolean_mask_gradient(op: OperatorDef, dy: TensorSpec, mask: TensorSpec) -> List[TensorSpec]:
+    """dX = dY at the rows whose mask is true, 0 elsewhere."""
+    fits = dy.ndim > 0 and mask.ndim == 1 and mask.dtype == np.bool_
+    require(op, fits, "the mask must be a vector of bool, and dY have rows", dy, mask)
+    return [dy.with_shape((mask.shape[0], *dy.shape[1:]))]
+
+
+@boolean_mask_gradient.reference
+def boolean_mask_gradient_reference(op: OperatorDef, dy: Array, mask: Array) -> List[Any]:
+    count = int(np.count_nonzero(mask))
+    require(op, len(dy) == count, f"the mask selects {count} rows, but dY has {len(dy)}")
+    dx = np.zeros((len(mask), *dy.shape[1:]), dy.dtype)
+    dx[mask] = dy
+    return [dx]

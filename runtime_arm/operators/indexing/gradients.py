@@ -22,6 +22,11 @@ def batch_gather(forward: Forward) -> Backward:
     return forward.by("BatchGatherGradient", [forward.like(0), forward.input(1), forward.gradient()], [0])
 
 
+@gradient("BooleanMask")
+def boolean_mask(forward: Forward) -> Backward:
+    return forward.by("BooleanMaskGradient", [forward.gradient(), forward.input(1)], [0])
+
+
 no_gradient("OneHot", "BatchOneHot", "SegmentOneHot", stops=True)
 no_gradient("Unique", "Find")
 

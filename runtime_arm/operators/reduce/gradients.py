@@ -49,6 +49,11 @@ def top_k(forward: Forward) -> Backward:
     return forward.by("TopKGradient", [forward.gradient(), forward.output(1), forward.like(0)], [0])
 
 
+@gradient("IntegralImage")
+def integral_image(forward: Forward) -> Backward:
+    return forward.by("IntegralImageGradient", [forward.like(0), forward.gradient()], [0])
+
+
 ONNX = ("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
 
 

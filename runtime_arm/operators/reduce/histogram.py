@@ -45,3 +45,16 @@ def integral_image_reference(op: OperatorDef, x: Array) -> List[Any]:
     y = np.zeros((n, c, h + 1, w + 1))
     y[:, :, 1:, 1:] = x.astype(np.float64).cumsum(axis=2).cumsum(axis=3)
     return [y.astype(x.dtype)]
+
+
+@operator("IntegralImageGradient", inputs=2, dtypes=FLOATS)
+def integral_image_gradient(op: OperatorDef, x: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
+    """dX[n, c, h, w] is the sum of dY[n, c, h + 1:, w + 1:]."""
+    require(op, [dy] == integral_image.shape(op, x), "dY must have a row and a column more than X", x, dy)
+    return [x]
+
+
+@integral_image_gradient.reference
+def integral_image_gradient_reference(op: OperatorDef, x: Array, dy: Array) -> List[Any]:
+    reverse = dy.astype(np.float64)[:, :, :0:-1, :0:-1]
+    return [reverse.cumsum(axis=2).cumsum(axis=3)[:, :, ::-1, ::-1].astype(x.dtype)]

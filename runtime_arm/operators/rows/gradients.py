@@ -170,3 +170,38 @@ def reverse_packed_segments(forward: Forward) -> Backward:
 @gradient("BatchPermutation")
 def batch_permutation(forward: Forward) -> Backward:
     return forward.by("BatchPermutationGradient", [forward.input(1), forward.gradient()], [0])
+
+
+@gradient("BatchDenseToSparse")
+def batch_dense_to_sparse(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(1), forward.gradient(), forward.like(2)]
+    return forward.by("BatchSparseToDense", given, [2])
+
+
+@gradient("BatchSparseToDense")
+def batch_sparse_to_dense(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(1), forward.gradient()]
+    return forward.by("BatchDenseToSparse", given, [2], copy=False)
+
+
+@gradient("SparseToDenseMask")
+def sparse_to_dense_mask(forward: Forward) -> Backward:
+    """The default has no gradient, as in Caffe2."""
+    lengths = [name for name in forward.given(3) if name]
+    return forward.by("SparseToDenseMaskGradient", [forward.input(0), forward.gradient(), *lengths], [1])
+
+
+@gradient("FlexibleTopK")
+def flexible_top_k(forward: Forward) -> Backward:
+    given = [forward.like(0), forward.input(1), forward.gradient(), forward.output(1)]
+    return forward.by("FlexibleTopKGradient", given, [0])
+
+
+@gradient("PackRNNSequence")
+def pack_rnn_sequence(forward: Forward) -> Backward:
+    return forward.by("UnpackRNNSequence", [forward.gradient(), forward.input(1)], [0])
+
+
+@gradient("UnpackRNNSequence")
+def unpack_rnn_sequence(forward: Forward) -> Backward:
+    return forward.by("PackRNNSequence", [forward.gradient(), forward.input(1)], [0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -71,6 +71,18 @@ def sparse_to_dense_mask(
 def sparse_to_dense_mask_reference(
     op: OperatorDef, indices: Array, values: Array, default: Array, lengths: Optional[Array] = None
 ) -> List[Any]:
+    taken, segments, columns = masked_places(op, indices, lengths)
+    count, masks = 1 if lengths is None else lengths.size, len(op.get_ints("mask"))
+    y = np.empty((count, masks, *values.shape[1:]), values.dtype)
+    y[...] = default.reshape(values.shape[1:])
+    y[segments, columns] = values[taken]
+    present = np.zeros(y.shape[:2], np.bool_)
+    present[segments, columns] = True
+    return [y, present] if lengths is not None else [y[0], present[0]]
+
+
+def masked_places(op: OperatorDef, indices: Array, lengths: Optional[Array]) -> Tuple[Array, Array, Array]:
+    """The values of a SparseToDenseMask that are in the mask, in their order, and the segment and column of each."""
     counts = np.array([len(indices)]) if lengths is None else lengths
     require(
         op,
@@ -80,14 +92,8 @@ def sparse_to_dense_mask_reference(
     mask = np.array(op.get_ints("mask"), np.int64)
     order = np.argsort(mask)
     place = order[np.minimum(np.searchsorted(mask[order], indices), mask.size - 1)]
-    found = mask[place] == indices
-    segments, columns = np.repeat(np.arange(counts.size), counts)[found], place[found]
-    y = np.empty((counts.size, mask.size, *values.shape[1:]), values.dtype)
-    y[...] = default.reshape(values.shape[1:])
-    y[segments, columns] = values[found]
-    present = np.zeros(y.shape[:2], np.bool_)
-    present[segments, columns] = True
-    return [y, present] if lengths is not None else [y[0], present[0]]
+    taken = np.flatnonzero(mask[place] == indices)
+    return taken, np.repeat(np.arange(counts.size), counts)[taken], place[taken]
 
 
 @operator("BatchPermutation", inputs=2)

@@ -276,3 +276,51 @@ def ranges(draw: Draw) -> List[Case]:
     cases = [Case(f"SortedSegmentRange{kind}(X, s) -> Y", feeds) for kind in kinds]
     packed = {"X": draw.normal(4, 2, 3), "l": np.array([3, 2], np.int32)}
     return [*cases, Case("ReversePackedSegs(X, l) -> Y", packed)]
+
+
+@of("BatchDenseToSparse", "BatchSparseToDense", "SparseToDenseMask", "BooleanMask", "FlexibleTopK")
+def sparse_rows(draw: Draw) -> List[Case]:
+    d = draw.size(1, 3)
+    ragged = {"l": np.array([2, 0, 1], np.int32), "i": np.array([3, 0, 2], np.int64)}
+    # index 7 is in no mask, and the second 5 overwrites the first
+    masked = {"i": np.array([5, 7, 5, 2], np.int64), "V": draw.normal(4, d), "z": draw.normal(d)}
+    return [
+        Case("BatchDenseToSparse(l, i, D) -> Y", {**ragged, "D": draw.normal(3, 4)}),
+        Case("BatchSparseToDense(l, i, V) -> Y  dense_last_dim=4", {**ragged, "V": draw.normal(3)}),
+        Case("SparseToDenseMask(i, V, z) -> Y  mask=[2, 5, 9]", masked, to=["V"]),
+        Case(
+            "SparseToDenseMask(i, V, z, l) -> Y  mask=[2, 5, 9]",
+            {**masked, "l": np.array([1, 0, 3], np.int32)},
+            to=["V"],
+        ),
+        Case("BooleanMask(X, m) -> Y", {"X": draw.normal(3, d), "m": np.array([True, False, True])}),
+        Case("FlexibleTopK(X, k) -> Y, I", {"X": draw.distinct(2, 4), "k": np.array([3, 1], np.int64)}),
+    ]
+
+
+@of("PackRNNSequence", "UnpackRNNSequence", "IntegralImage")
+def padded(draw: Draw) -> List[Case]:
+    d, lengths = draw.size(1, 3), np.array([2, 0, 3], np.int32)
+    return [
+        Case("PackRNNSequence(X, l) -> Y", {"X": draw.normal(5, d), "l": lengths}),
+        Case("UnpackRNNSequence(X, l) -> Y", {"X": draw.normal(3, 3, d), "l": lengths}),
+        Case("IntegralImage(X) -> Y", {"X": draw.normal(*draw.sizes(4, 1, 4))}),
+    ]
+
+
+@of("LC", "LC1D", "LC2D", "LC3D")
+def locally_connected(draw: Draw) -> List[Case]:
+    n, m = draw.sizes(2, 1, 3)
+    image, strided = draw.normal(n, 4, 5, 4), "kernels=[3, 2]  strides=[2, 1]  pads=[1, 0, 1, 0]"
+    grouped = {"X": image, "W": draw.normal(3, 3, 2 * m, 2, 3, 2), "b": draw.normal(3, 3, 2 * m)}
+    last = {"X": draw.normal(n, 5, 4, 2), "W": draw.normal(3, 3, m, 3, 2, 2), "b": draw.normal(3, 3, m)}
+    line = {"X": draw.normal(n, 2, 6), "W": draw.normal(4, m, 2, 3)}
+    return [
+        Case(f"LC(X, W, b) -> Y  group=2  {strided}", grouped),
+        Case(f'LC2D(X, W, b) -> Y  {strided}  order="NHWC"', last),
+        Case("LC1D(X, W) -> Y  kernels=[3]", line),
+        Case(
+            "LC3D(X, W) -> Y  kernels=[1, 2, 1]",
+            {"X": draw.normal(n, 1, 2, 2, 2), "W": draw.normal(2, 1, 2, m, 1, 1, 2, 1)},
+        ),
+    ]
