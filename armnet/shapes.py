@@ -59,6 +59,19 @@ def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[
     ]
 
 
+def require_sizes(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> None:
+    """UsageError if sizes other than the batch are open: what is measured at a size of 1 says nothing.
+
+    given: as for ``sizes_assumed``.
+    """
+    for info in inputs:
+        if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info)):
+            raise UsageError(
+                f"input {info.name!r} {info.shape_text()} leaves sizes open, and times depend on them: "
+                f"give --shape {info.name}=N,N,... or --input"
+            )
+
+
 def _inner(info: TensorInfo) -> Sequence[object]:
     """All sizes but that of the batch."""
     return (None,) if info.shape is None else info.shape[1:]

@@ -31,6 +31,7 @@ INSTALL = {
     "distributed": "'armnet[cluster]'",
     "cryptography": "'armnet[sign]'",
     "google": "protobuf",
+    "ncnn": "ncnn pnnx",
 }  # what pip is asked for, by the package that is imported
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import armnet
+from armnet.rivals import Rival
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from scripts.benchmarks import beside, models, sequences, tiny
+from scripts.benchmarks import beside, models, runtimes, sequences, tiny
 from scripts.benchmarks.__main__ import PARTS, main
 from scripts.benchmarks.part import Options
 from scripts.benchmarks.sequence_networks import gpt, minilm, recurrent, vit_tiny
@@ -48,6 +51,9 @@ def _results() -> Dict[str, Any]:
     grown = [{**ROW, "batch": n, "size": 64 * n, "image_seconds": 0.01, "pixel_seconds": 1e-8} for n in (1, 2, 4)]
     parts = {
         "networks": [ROW, {**ROW, "threads": 2}],
+        "runtimes": [
+            {"network": "resnet18", "cpu_seconds": {"armnet": 0.02}, "onnxruntime_ratio": 0.7, "mnn_ratio": 0.9}
+        ],
         "models": [ROW, {"network": "odd.onnx", "refused": "no Loop"}],
         "size": grown,
         "batch": grown,
@@ -64,6 +70,7 @@ def test_results_become_markdown_with_a_picture(tmp_path: Path, capsys: pytest.C
     assert "4 x Cortex-A72, 4 cores, L2 1.05 MB; Linux 6.1; Python 3.11.2, NumPy 2.0 (OpenBLAS 0.3.27)" in text
     assert "onnxruntime 1.20; 2026-01-02" in text
     assert "| resnet18 | 1 | 30.00 | 30.00 | 0.75 | 20.00 | 20.00 | 10% | 1e-06 |" in text
+    assert "| resnet18 | 20.00 | 0.70 |  | 0.90 |  |  |" in text
     assert "no Loop" in text
     assert "- resnet18: other processes took 40%" in text
     assert "![Ratios to onnxruntime, and times by image size and batch](BENCHMARKS.svg)" in text
@@ -148,6 +155,31 @@ def test_wrong_steps_are_not_timed(last: float, monkeypatch: pytest.MonkeyPatch)
     row = training.measured("digits", {"armnet": "", "torch": ""}, 1)
     assert row["refused"] == "the losses of the first steps differ"
     assert "ratio" not in row
+
+
+def test_a_runtime_that_answers_otherwise_is_not_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rival(apart: float) -> Callable[..., Rival]:
+        return lambda original, feeds, threads: Rival(f"{apart:g}", "", lambda: [np.maximum(feeds["x"], 0) + apart])
+
+    monkeypatch.setattr(runtimes, "RIVALS", {"good": rival(0), "wrong": rival(1), "lost": rival(np.nan)})
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [1, 4])],
+        [helper.make_tensor_value_info("y", 1, [1, 4])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x = np.ones((1, 4), np.float32)
+    row = runtimes.beside_all(tmp_path / "m.onnx", x, ["good", "wrong", "lost"], 3)
+    assert row["cpu_seconds"].keys() == {"armnet", "good"}
+    assert row["refused"] == {
+        "wrong": "1 gives another answer: 5e-01 away",
+        "lost": "nan gives another answer: inf away",
+    }
+    assert row["good_ratio"] == row["cpu_seconds"]["armnet"] / row["cpu_seconds"]["good"]
+    assert "another answer" in capsys.readouterr().err
 
 
 def test_models_are_found_with_all_their_files(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
   armnet bench squeezenet
   armnet bench squeezenet --against onnxruntime,tflite,reference --threads 1,2
+  armnet bench squeezenet --against all --threads 1
   armnet bench squeezenet --device cuda:0                the device beside the processor alone
   armnet bench squeezenet_fast --against onnxruntime --model squeezenet.onnx --runs 50 --json
 
 The runtimes take turns, so that noise hits all of them alike. The others run the model that the pair was made from, if
-it lies beside the pair or --model names it; otherwise they run the pair, written as ONNX or TFLite. "reference" is the
-reference evaluator of the package onnx.
+it lies beside the pair or --model names it; otherwise they run the pair, written as ONNX or TFLite; MNN and ncnn what
+their own converters make of ONNX. "reference" is the reference evaluator of the package onnx, "all" every runtime that
+is installed but that one. Answers are compared before anything is timed.
 
   ratio        armnet's time divided by the other's: below 1 armnet is faster
   CPU ms       processor time, including that of worker processes
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         default="",
         metavar="LIST",
-        help="runtimes to time beside armnet: onnxruntime, tflite, reference (default: none)",
+        help="runtimes to time: onnxruntime, tflite, mnn, ncnn, opencv, reference, or all (default: none)",
     )
     parser.add_argument(
         "--model", metavar="FILE", help="the .onnx or .tflite file for the others to run (default: the pair's source)"
@@ -54,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.opening import pair_of
     from armnet.rivals import NOTE, Original
-    from armnet.shapes import assumptions, shapes_of, sizes_assumed
+    from armnet.shapes import require_sizes, shapes_of, sizes_assumed
     from exporter.bundle.random_inputs import random_inputs
     from runtime_arm.app.inputs import read_single_run
     from runtime_arm.execution.predictor import Predictor
@@ -82,10 +84,11 @@ def run(args: argparse.Namespace) -> int:
                 else random_inputs(pair, shapes=shapes)
             )
             with sizes_assumed(pair.inputs, feeds if args.input else shapes):
+                require_sizes(pair.inputs, feeds if args.input else shapes)
                 measured, heard = measure(predictor, original, feeds, against, args.runs, report, beside)
             heard += [] if beside is None else beside.notes
         rows += measured
-        heard = [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes, *heard]
+        heard = [*predictor.notes, *heard]
         warnings += [warning for warning in heard if warning not in warnings]
     if "onnxruntime" in against:
         note(NOTE)
@@ -106,21 +109,21 @@ def measure(
     from armnet.timing import take_turns
     from runtime_arm.version import VERSION
 
+    answer = list(predictor.run(feeds).values())
     rivals = [RIVALS[name](original, feeds, predictor.threads) for name in against]
+    apart = {rival.name: difference(answer, rival.infer()) for rival in rivals}
     ours = f"armnet {VERSION}"
     candidates = {ours: lambda: predictor.run(feeds), **{rival.name: rival.infer for rival in rivals}}
     if beside is not None:
         candidates[name_with_device(ours, beside)] = lambda: beside.run(feeds)
     figures, warnings = take_turns(candidates, runs, lambda done, total: report("timing", done, total))
-    answer = list(predictor.run(feeds).values())
     rows: List[Dict[str, Any]] = [{"runtime": ours, "threads": predictor.threads, **figures[ours].as_dict()}]
     if beside is not None:
         rows.append(_device_row(name_with_device(ours, beside), figures, ours, predictor, beside, feeds, answer))
         if beside.placement.session.device.is_cpu:
             warnings.append(f"{beside.placement.session.device.spec} is the processor: its times are not a GPU's")
     for rival in rivals:
-        figure = figures[rival.name]
-        apart = difference(answer, rival.infer())
+        figure, far = figures[rival.name], apart[rival.name]
         rows.append(
             {
                 "runtime": rival.name,
@@ -128,11 +131,11 @@ def measure(
                 **figure.as_dict(),
                 "runs_model": rival.runs,
                 "ratio": figures[ours].seconds / figure.seconds,
-                "difference": apart,
+                "difference": far,
             }
         )
-        if apart is not None and apart > FAR:
-            warnings.append(_explained(rival, apart, answer))
+        if far is not None and far > FAR:
+            warnings.append(_explained(rival, far, answer))
     return rows, warnings
 
 
@@ -171,12 +174,16 @@ def _explained(rival: Any, apart: float, answer: Any) -> str:
 
 
 def _names(text: str) -> List[str]:
-    from armnet.rivals import RIVALS
+    """The runtimes of --against; UsageError if there is none of that name."""
+    from armnet.console import note
+    from armnet.rivals import RIVALS, installed
 
+    if text.strip() == "all":
+        return installed([name for name in RIVALS if name != "reference"], note)
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in RIVALS:
-            raise UsageError(f"--against takes {', '.join(RIVALS)}; got {name!r}")
+            raise UsageError(f"--against takes {', '.join(RIVALS)} or all; got {name!r}")
     return names
 
 

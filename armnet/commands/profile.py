@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import pair_of
-    from armnet.shapes import assumptions, shapes_of, sizes_assumed
+    from armnet.shapes import require_sizes, shapes_of, sizes_assumed
     from exporter.bundle.random_inputs import random_inputs
     from runtime_arm.app.inputs import read_single_run
     from runtime_arm.execution.predictor import Predictor
@@ -53,9 +53,10 @@ def run(args: argparse.Namespace) -> int:
             else random_inputs(pair, shapes=shapes)
         )
         with sizes_assumed(pair.inputs, feeds if args.input else shapes):
+            require_sizes(pair.inputs, feeds if args.input else shapes)
             timings = profile(predictor, feeds, args.rounds)
             kernels = _device_rows(predictor)
-    for line in [*assumptions(pair.inputs, feeds if args.input else shapes), *predictor.notes]:
+    for line in predictor.notes:
         note(line)
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)

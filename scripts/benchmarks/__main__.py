@@ -18,13 +18,14 @@ from typing import Any, Dict, Mapping, Sequence
 
 from runtime_arm.app.command_line import Parser
 from runtime_arm.files import write_file
-from scripts.benchmarks import arm, models, networks, report, scaling, sequences, tiny, whole_processes
+from scripts.benchmarks import arm, models, networks, report, runtimes, scaling, sequences, tiny, whole_processes
 from scripts.benchmarks.part import Options, Part
 from scripts.benchmarks.picture import draw
 from scripts.benchmarks.training import part as training
 
 PARTS: Mapping[str, Part] = {
     "networks": networks.PART,
+    "runtimes": runtimes.PART,
     "models": models.PART,
     "tiny": tiny.PART,
     "sequences": sequences.PART,

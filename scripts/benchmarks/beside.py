@@ -35,7 +35,7 @@ def compare(pair: Pair, model: Optional[Path], feeds: Mapping[str, Array], threa
     model: the file that onnxruntime runs; None for the pair written as ONNX.
     """
     with armnet.Predictor(pair, threads=threads) as predictor:
-        rival = onnxruntime(Original(pair, Path(), None if model is None else str(model)), feeds, threads)
+        rival = onnxruntime.ready(Original(pair, Path(), None if model is None else str(model)), feeds, threads)
         ours, theirs = "armnet", "onnxruntime"
         figures, warnings = take_turns({ours: lambda: predictor.run(feeds), theirs: rival.infer}, runs)
         apart = difference(list(predictor.run(feeds).values()), rival.infer())

@@ -1,16 +1,18 @@
-"""Draws the results: ratios to onnxruntime as bars, times by image size and by batch as lines."""
+"""Draws the results: ratios to other runtimes as bars, times by image size and by batch as lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from scripts.benchmarks.part import Row
+from scripts.benchmarks.runtimes import TITLES
 
 _BETTER = "lower is better"
 _COLOURS = ("#2f6fde", "#e07b28", "#2d9a4b", "#c2447f", "#7a4fd0", "#0d8f8a")
 _BAR = 0.16  # inches of the picture's height for each bar
 _SMALL = 8.0  # points
+Ratios = Mapping[str, Mapping[str, Optional[float]]]  # by what the colour says, and by network
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
 
 
@@ -22,32 +24,50 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "armnet"
     from matplotlib import pyplot
 
-    known, models = (_ratios(results["parts"].get(name, ())) for name in ("networks", "models"))
-    heights = [1.2 + _BAR * sum(map(len, rows.values())) for rows in (known, models)] + [4.2]
+    bars = [(title, ratios) for title, ratios in _panels(results["parts"]) if ratios]
+    heights = [1.2 + _BAR * sum(map(len, ratios.values())) for _, ratios in bars] + [4.2]
     figure = pyplot.figure(figsize=(10, sum(heights)), constrained_layout=True)
-    grid = figure.add_gridspec(3, 2, height_ratios=heights)
-    _bars(figure.add_subplot(grid[0, :]), known, "Known networks: time relative to onnxruntime")
-    _bars(figure.add_subplot(grid[1, :]), models, "Models in use: time relative to onnxruntime")
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
+    for place, (title, ratios) in enumerate(bars):
+        _bars(figure.add_subplot(grid[place, :]), ratios, title)
     lines = (
         ("size", "pixel_seconds", 1e9, "Time by image size", "pixels of a side", "ns a pixel"),
         ("batch", "image_seconds", 1e3, "Time by batch", "images in a batch", "ms an image"),
     )
     for column, (along, what, factor, title, x, y) in enumerate(lines):
-        axes = figure.add_subplot(grid[2, column])
+        axes = figure.add_subplot(grid[len(bars), column])
         _lines(axes, results["parts"].get(along, ()), along, what, factor)
         axes.set(title=title, xlabel=x, ylabel=f"{y} ({_BETTER})")
     figure.savefig(path, **({"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 120}))
     pyplot.close(figure)
 
 
-def _ratios(rows: Sequence[Row]) -> Dict[int, Dict[str, float]]:
-    """The ratio of each network, by the number of threads."""
+def _panels(parts: Mapping[str, Sequence[Row]]) -> Iterator[Tuple[str, Ratios]]:
+    """The titles of the panels with bars, and what stands in them."""
+    yield "Beside other runtimes, one thread", _by_runtime(parts.get("runtimes", ()))
+    for name, title in (
+        ("networks", "Known networks"),
+        ("models", "Models in use"),
+        ("tiny", "Tiny networks"),
+        ("sequences", "Recurrent networks and transformers"),
+    ):
+        yield f"{title} beside onnxruntime", _by_threads(parts.get(name, ()))
+
+
+def _by_runtime(rows: Sequence[Row]) -> Ratios:
+    """The ratio of each network to each runtime that was timed on it."""
+    found = {title: {row["network"]: row.get(f"{name}_ratio") for row in rows} for name, title in TITLES.items()}
+    return {title: ratios for title, ratios in found.items() if any(ratios.values())}
+
+
+def _by_threads(rows: Sequence[Row]) -> Ratios:
+    """The ratio of each network, by the number of threads. Processor time, where a part's ratio is of that."""
     rows = [row for row in rows if row.get("ratio")]
     names = _called([row["network"] for row in rows])
-    found: Dict[int, Dict[str, float]] = {}
+    found: Dict[int, Dict[str, Optional[float]]] = {}
     for row in rows:
-        found.setdefault(row["threads"], {})[names[row["network"]]] = row["ratio"]
-    return dict(sorted(found.items()))
+        found.setdefault(row.get("threads", 1), {})[names[row["network"]]] = row.get("cpu_ratio", row["ratio"])
+    return {_threads(count): ratios for count, ratios in sorted(found.items())}
 
 
 def _called(networks: Sequence[str]) -> Dict[str, str]:
@@ -65,22 +85,23 @@ def _called(networks: Sequence[str]) -> Dict[str, str]:
     return names
 
 
-def _bars(axes: Any, ratios: Mapping[int, Mapping[str, float]], title: str) -> None:
+def _bars(axes: Any, ratios: Ratios, title: str) -> None:
     networks = list(dict.fromkeys(network for mine in ratios.values() for network in mine))
-    height = 0.8 / max(len(ratios), 1)
-    for position, (threads, mine) in enumerate(ratios.items()):
-        places = [networks.index(network) + (position - (len(ratios) - 1) / 2) * height for network in mine]
-        bars = axes.barh(places, list(mine.values()), height, color=_COLOURS[position], label=_threads(threads))
+    height = 0.8 / len(ratios)
+    for position, (who, mine) in enumerate(ratios.items()):
+        there = {network: ratio for network, ratio in mine.items() if ratio is not None}
+        places = [networks.index(network) + (position - (len(ratios) - 1) / 2) * height for network in there]
+        bars = axes.barh(places, list(there.values()), height, color=_COLOURS[position], label=who)
         axes.bar_label(bars, fmt="%.2f", fontsize=_SMALL - 1.5, padding=2, bbox=_PAPER)
     axes.set_yticks(range(len(networks)), networks, fontsize=_SMALL)
     axes.set_ylim(len(networks) - 0.4, -0.6)
     axes.axvline(1, color="black", linewidth=0.9)
-    axes.set_xlim(right=1.08 * max((ratio for mine in ratios.values() for ratio in mine.values()), default=1))
-    axes.set(title=title, xlabel=f"armnet's time divided by onnxruntime's ({_BETTER}; below 1 armnet is faster)")
+    axes.set_xlim(right=1.08 * max(ratio for mine in ratios.values() for ratio in mine.values() if ratio is not None))
+    axes.set_title(title, loc="left")
+    axes.set(xlabel=f"armnet's time divided by the other's ({_BETTER}; below 1 armnet is faster)")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-    if ratios:
-        axes.legend(fontsize=_SMALL, loc="lower right")
+    axes.legend(fontsize=_SMALL, ncols=len(ratios), loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
 def _lines(axes: Any, rows: Sequence[Row], along: str, what: str, factor: float) -> None:

@@ -21,7 +21,7 @@ def versions() -> Dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
-    for package in ("onnxruntime", "onnx", "ai-edge-litert", "torch"):
+    for package in ("onnxruntime", "onnx", "ai-edge-litert", "MNN", "ncnn", "opencv-python-headless", "torch"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

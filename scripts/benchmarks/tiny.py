@@ -30,7 +30,7 @@ def _measured(name: str, model: Path, runs: int) -> Row:
     model.write_bytes(network.model.SerializeToString())
     pair, feeds = optimize(armnet.export(str(model))), network.feeds
     with armnet.Predictor(pair, threads=1) as predictor:
-        rival = onnxruntime(Original(pair, Path(), str(model)), feeds, 1)
+        rival = onnxruntime.ready(Original(pair, Path(), str(model)), feeds, 1)
         candidates = {"armnet": _often(lambda: predictor.run(feeds)), "onnxruntime": _often(rival.infer)}
         figures, warnings = take_turns(candidates, runs)
         apart = difference(list(predictor.run(feeds).values()), rival.infer())

@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Callable, List, Optional
 
 import numpy as np
 import pytest
 
+import armnet as armnet_package
 from armnet import rivals, timing
 from armnet.rivals import Original, Rival, difference
 from armnet.timing import cpu_seconds, take_turns
@@ -70,7 +72,7 @@ def test_the_table_has_a_row_for_armnet(armnet: Armnet, digits: Path) -> None:
 
 def test_what_cannot_be_timed_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     words = armnet("bench", digits, "--against", "caffe2")
-    refused(words, "--against takes onnxruntime, tflite, reference; got 'caffe2'")
+    refused(words, "--against takes onnxruntime, tflite, mnn, ncnn, opencv, reference or all; got 'caffe2'")
     for threads in ("0", "1,", "²"):
         refused(armnet("bench", digits, "--threads", threads), "--threads takes numbers of cores")
     refused(armnet("bench", digits, "--runs", "0"), "--runs must be 1 or more")
@@ -184,4 +186,28 @@ def test_outputs_are_compared_whatever_their_layout() -> None:
     assert difference([ours], [ours[..., 0]]) is None
     assert difference([ours, ours], [ours, ours + 23]) == pytest.approx(0.5)
     assert difference([ours[..., 0], ours], [ours, ours]) == 0
-    assert rivals.RIVALS.keys() == {"onnxruntime", "tflite", "reference"}
+    nowhere = np.where(ours == 3, np.nan, ours)
+    assert difference([ours], [nowhere]) == difference([nowhere], [ours]) == np.inf
+    assert difference([nowhere], [nowhere]) == 0
+
+
+@pytest.mark.parametrize(("name", "packages"), [("opencv", ["cv2"]), ("mnn", ["MNN"]), ("ncnn", ["ncnn", "pnnx"])])
+def test_a_runtime_with_a_form_of_its_own_gives_the_same_answer(name: str, packages: List[str]) -> None:
+    for package in packages:
+        if find_spec(package) is None:
+            pytest.skip(f"timing {name} needs {package}")
+    pair = armnet_package.export(DEMO / "digits.onnx")
+    feeds = {"image": np.random.default_rng(0).random((1, 1, 8, 8), np.float32)}
+    rival = rivals.RIVALS[name](Original(pair, DEMO, str(DEMO / "digits.onnx")), feeds, 1)
+    with armnet_package.Predictor(pair, threads=1) as predictor:
+        assert difference(list(predictor.run(feeds).values()), rival.infer()) < 1e-5
+
+
+def test_what_is_not_installed_is_named_in_one_line(
+    armnet: Armnet, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rivals, "find_spec", lambda package: None)
+    status, out, err = armnet("bench", digits, "--against", "all", "--runs", 1, "--threads", 1)
+    assert (status, len(out.splitlines())) == (0, 3)
+    wanted = "pip install 'armnet[validate]' MNN ncnn pnnx 'armnet[caffe]'"
+    assert err.splitlines()[0] == f"not installed: onnxruntime, tflite, mnn, ncnn, opencv; {wanted}"

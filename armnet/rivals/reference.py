@@ -1,0 +1,36 @@
+"""The reference evaluator of the package onnx, as a rival."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from armnet.rivals.original import Original
+from armnet.rivals.rival import Rival, by_name
+from runtime_arm.errors import ExportError, first_line
+from runtime_arm.imports import needed_for
+from runtime_arm.netdef import Array
+
+
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+    """The reference evaluator of the package onnx, which runs on NumPy with as many BLAS threads."""
+    with needed_for("timing onnx's reference evaluator"):
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+    where, model = original.onnx()
+    try:
+        session = ReferenceEvaluator(model if isinstance(model, str) else onnx.load_from_string(model))
+        given = by_name(session.input_names, feeds)
+    except Exception as error:  # its exceptions have no common base
+        raise ExportError(f"onnx's reference evaluator refuses {where}: {first_line(error)}") from error
+    return Rival(f"onnx reference {onnx.__version__}", where, _with_blas_threads(threads, session, given))
+
+
+def _with_blas_threads(threads: int, session: Any, given: Dict[str, Array]) -> Callable[[], Sequence[Array]]:
+    from runtime_arm.machine import blas
+
+    def infer() -> List[Array]:
+        with blas.Threads(threads):
+            outputs: List[Array] = session.run(None, given)
+            return outputs
+
+    return infer

@@ -1,0 +1,40 @@
+"""LiteRT or tflite-runtime, as a rival."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Mapping
+
+from armnet.rivals.original import Original
+from armnet.rivals.rival import Rival, in_order
+from runtime_arm.errors import ExportError, first_line
+from runtime_arm.netdef import Array
+
+
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+    """LiteRT, or the tflite-runtime that Raspberry Pis carry, with their default kernels."""
+    from exporter.tflite.witness import tflite_runtime
+
+    module, name = tflite_runtime()
+    where, model = original.tflite()
+
+    def interpreter(**options: Any) -> Callable[[], List[Array]]:
+        made = module.Interpreter(model_content=model, num_threads=threads, **options)
+        made.allocate_tensors()
+        for tensor, value in zip(made.get_input_details(), feeds.values()):
+            made.set_tensor(tensor["index"], in_order(value, tuple(tensor["shape"])))
+        outputs = [tensor["index"] for tensor in made.get_output_details()]
+
+        def infer() -> List[Array]:
+            made.invoke()
+            return [made.get_tensor(index) for index in outputs]
+
+        return infer
+
+    try:
+        infer = interpreter()
+        infer()
+    except (ValueError, RuntimeError) as error:
+        raise ExportError(f"{name} refuses {where}: {first_line(error)}") from error
+    return Rival(
+        name, where, infer, lambda: interpreter(experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF)()
+    )
