@@ -1,7 +1,7 @@
 """The code blocks of the documentation's pages: what they hold, and how a page's blocks are run in order.
 
-A block of ``sh`` or ``python`` is run, in a folder that holds the demo's files and what earlier blocks of the page
-made. Its title may say otherwise, for the reader to see:
+A block of ``sh`` or ``python`` is run, in a folder that holds the demo's files, the examples and what earlier blocks
+of the page made. Its title may say otherwise, for the reader to see:
 
 ``Not run by the tests: needs a Raspberry Pi``   only its syntax is checked, and the commands and options that it names
 ``test_digits.py``                       the block is the content of a file of that name
@@ -25,6 +25,7 @@ from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
 NOT_RUN = "Not run by the tests: "
 OUTPUT = "Output"
 PRINTED = "What it printed"
@@ -53,7 +54,8 @@ class Block(NamedTuple):
 
 
 def name_of(page: Path) -> str:
-    return str(page.relative_to(DOCS))
+    """The page by its place on the site; of an example by that in the repository."""
+    return str(page.relative_to(DOCS if DOCS in page.parents else ROOT))
 
 
 def blocks(page: Path) -> List[Block]:

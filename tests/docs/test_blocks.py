@@ -1,4 +1,5 @@
-"""The code of all pages: blocks run in order and print what is shown; the rest is checked as far as that goes."""
+"""The code of all pages and of the examples' READMEs: blocks run in order and print what is shown; the rest is checked
+as far as that goes."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ import pytest
 from armnet.commands import COMMANDS
 from scripts.pages.command_pages import parser_of, subcommands
 from tests.docs.fork_server import ForkServer
-from tests.docs.pages import NOT_RUN, OUTPUT, PAGES, blocks, commands, differs, name_of, run
+from tests.docs.pages import EXAMPLES, NOT_RUN, OUTPUT, PAGES, blocks, commands, differs, name_of, run
 from tests.support.paths import ROOT
 
 LANGUAGES = {"sh", "python", "text", "json", "yaml", "ini", "toml", "html"}
-RUN = [page for page in PAGES if any(block.is_run for block in blocks(page))]
+ALL = [*PAGES, *EXAMPLES]
+RUN = [page for page in ALL if any(block.is_run for block in blocks(page))]
 
 
 def ids(page: Path) -> str:
@@ -34,7 +36,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
 
 @pytest.mark.parametrize("page", RUN, ids=ids)
 def test_blocks_run_and_print_what_the_page_shows(page: Path, server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "demo").symlink_to(ROOT / "demo")
+    for name in ("demo", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
     printed = run(page, tmp_path, server.function)
     before = None
     for block in blocks(page):
@@ -45,7 +48,7 @@ def test_blocks_run_and_print_what_the_page_shows(page: Path, server: ForkServer
         before = block if block.is_run else before
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids)
+@pytest.mark.parametrize("page", ALL, ids=ids)
 def test_blocks_are_of_a_known_kind(page: Path) -> None:
     for block in blocks(page):
         where = f"{name_of(page)}:{block.line}"
@@ -56,7 +59,7 @@ def test_blocks_are_of_a_known_kind(page: Path) -> None:
             pytest.importorskip("yaml", reason="PyYAML reads YAML").safe_load(block.text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids)
+@pytest.mark.parametrize("page", ALL, ids=ids)
 def test_blocks_that_are_not_run_would_be_understood(page: Path) -> None:
     for block in blocks(page):
         where = f"{name_of(page)}:{block.line}"

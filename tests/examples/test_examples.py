@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -261,3 +262,29 @@ def test_the_doorbell_listens_to_a_microphone(bell: Path, bees: Path, tmp_path: 
     assert event["heard"] == "ding"
     assert done.returncode == 1
     assert done.stderr == "doorbell: arecord has ended, for the reason that it gives\n"
+
+
+def test_the_notebook_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("matplotlib", "onnxruntime", "ipykernel"):
+        pytest.importorskip(package, reason=f"the notebook needs {package}")
+    client = pytest.importorskip("nbclient", reason="nbclient runs notebooks")
+    files = pytest.importorskip("nbformat", reason="nbclient runs notebooks")
+    (tmp_path / "demo").symlink_to(DEMO)
+    folder = tmp_path / "examples" / "notebook"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = files.read(EXAMPLES / "notebook" / "digits.ipynb", 4)
+    shown = printed(notebook)
+    client.NotebookClient(notebook, resources={"metadata": {"path": str(folder)}}, timeout=300).execute()
+    assert printed(notebook) == shown
+
+
+def printed(notebook: Any) -> List[str]:
+    """What each cell has printed, without decimals that depend on the machine; "a picture" for a plot."""
+    found = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            text = output.get("text") or ("a picture" if "image/png" in output["data"] else "")
+            found.append(re.sub(r"0\.\d{3,}", "0...", text.replace("\r", "")))
+    assert len(found) > 5
+    return found
