@@ -66,6 +66,17 @@ def test_a_blob_read_twice_is_split_under_caffes_names() -> None:
     np.testing.assert_array_equal(found["x"], np.full((4, 3), 4.0, np.float32))
 
 
+def test_a_parameter_layer_learns() -> None:
+    text = DATA + LABEL + 'layer { name: "shift" type: "Parameter" top: "b" parameter_param { shape { dim: 3 } } }\n'
+    text += 'layer { name: "s" type: "Bias" bottom: "x" bottom: "b" top: "h" bias_param { axis: 1 } }\n'
+    solver = Solver(SGD, text + PRODUCT % ("fc", "h", "y", "", 2) + LOSS)
+    feeds = batch()
+    solver.step(feeds)
+    (moved,) = (blob.data.copy() for blob in solver.net.params["shift"])
+    assert moved.any()
+    np.testing.assert_array_equal(Net(text, solver.net.save()).forward(x=feeds["x"])["h"], feeds["x"] + moved)
+
+
 def test_rows_of_sub_batches_follow_each_other() -> None:
     whole = Solver(SGD, NET.replace("dim: 4", "dim: 8"))
     parts = Solver(SGD + "iter_size: 2", NET, whole.net.save())

@@ -1,4 +1,4 @@
-"""Layers that combine blobs or sum them up: Eltwise, Scale, Bias, Reduction, Softmax."""
+"""Layers that combine blobs or sum them up: Eltwise, Scale, Bias, Parameter, Reduction, Softmax."""
 
 from __future__ import annotations
 
@@ -109,6 +109,21 @@ class Bias(_Broadcasting):
             return [dy, addend]
         self.blobs[0].diff[...] += addend
         return [dy]
+
+
+@layer("Parameter")
+class Parameter(Layer):
+    """A parameter as a top; zeros at first."""
+
+    def setup(self) -> None:
+        self.add_blob([int(size) for size in self.param("parameter_param").shape.dim])
+
+    def forward(self) -> List[Array]:
+        return [self.blobs[0].data.copy()]
+
+    def backward(self, dy: Array) -> Diffs:
+        self.blobs[0].diff[...] += dy
+        return []
 
 
 @layer("Reduction")
