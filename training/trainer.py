@@ -19,6 +19,7 @@ from training.caffe2_types import require_caffe2
 from training.checkpoints import digest_of, load_checkpoint, save_checkpoint
 from training.losses import Loss, loss_of
 from training.solvers import Solver, solver_of
+from training.state_runs import StateRuns
 from training.train_net import MUTEX, Trainable, Wishes, make_train_net
 
 Feeds = Mapping[str, Any]
@@ -78,8 +79,7 @@ class Trainer:
         self._train = make_train_net(self._pair.predict_net, self._pair.inputs, self._weights, wishes)
         if caffe2_compatible:
             require_caffe2(self._train.net)
-        self._state = {name: np.array(value) for name, value in self._train.state.items()}
-        self._executors: Dict[str, Executor] = {}
+        self._runs = StateRuns(self._train.state, self._train.constants, self._train.iteration, threads)
 
     def _chosen_outputs(self, outputs: Union[str, Sequence[str], None]) -> Tuple[str, ...]:
         known = {name for op in self._pair.predict_net.op for name in op.output}
@@ -113,39 +113,32 @@ class Trainer:
         """
         given = self._checked(feeds)
         if self._solver.iter_size == 1:
-            return float(self._run("net", given, self._train.net)[self._train.loss])
+            return float(self._runs.run(self._train.net, given, [self._train.loss])[self._train.loss])
         return self._step_in_parts(given)
 
-    def _run(self, name: str, given: Feeds, net: NetDef, more: Sequence[str] = ()) -> Dict[str, Any]:
-        """Runs one of the nets on the state, which it changes; the other outputs of the net."""
-        if name not in self._executors:
-            self._executors[name] = Executor(net, self._constants(net), self._threads)
-        state = {blob: value for blob, value in self._state.items() if blob in net.external_input}
-        changed = [blob for blob in net.external_output if blob in self._state]
-        others = [blob for blob in (self._train.loss, *more) if blob in net.external_output]
-        done = self._executors[name].run({**state, **given}, [*changed, *others])
-        self._state.update((blob, done[blob]) for blob in changed)
-        return {blob: float(done[blob]) if blob == self._train.loss else done[blob] for blob in others}
-
-    def _constants(self, net: NetDef) -> Dict[str, Array]:
-        return {name: value for name, value in self._train.constants.items() if name in net.external_input}
+    @property
+    def _state(self) -> Dict[str, Array]:
+        return self._runs.values
 
     def _step_in_parts(self, given: Feeds) -> float:
-        count, before = self._solver.iter_size, dict(self._state)
+        count = self._solver.iter_size
         for name, value in given.items():
             if len(value) % count:
                 raise FeedError(f"{name!r} has {len(value)} rows, which iter_size {count} does not divide")
         total, loss = [0.0] * len(self._train.gradients), 0.0
+        wanted = (self._train.loss, *self._train.gradients)
+        moved = self._train.backward.external_output
+        before = {name: value.copy() for name, value in self._state.items() if name in moved}
         try:
             for part in range(count):
                 rows = {n: v[len(v) * part // count : len(v) * (part + 1) // count] for n, v in given.items()}
-                done = self._run("backward", rows, self._train.backward, self._train.gradients)
+                done = self._runs.run(self._train.backward, rows, wanted)
                 total = [s + done[name] / np.float32(count) for s, name in zip(total, self._train.gradients)]
-                loss += done[self._train.loss] / count
-            self._run("update", dict(zip(self._train.gradients, total)), self._train.update)
+                loss += float(done[self._train.loss]) / count
         except BaseException:
-            self._state = before
+            self._runs.replace({**self._state, **before})
             raise
+        self._runs.run(self._train.update, dict(zip(self._train.gradients, total)), [])
         return loss
 
     def _checked(self, feeds: Feeds) -> Dict[str, Array]:
@@ -226,7 +219,8 @@ class Trainer:
 
         Returns the notes in it.
         """
-        self._state, notes = load_checkpoint(path, self._train.net, self._state)
+        state, notes = load_checkpoint(path, self._train.net, self._train.state)
+        self._runs.replace(state)
         return notes
 
     def state(self) -> Dict[str, Array]:
@@ -235,7 +229,7 @@ class Trainer:
 
     def go_back(self, state: Mapping[str, Array]) -> None:
         """Go on from a state of this Trainer."""
-        self._state = {name: np.array(value) for name, value in state.items()}
+        self._runs.replace({name: np.array(value) for name, value in state.items()})
 
     def digest(self) -> str:
         """What tells apart Trainers that would go on otherwise: of the train net, and of all weights as they are."""
@@ -247,9 +241,7 @@ class Trainer:
 
     def close(self) -> None:
         """End the workers; another step starts new ones."""
-        for executor in self._executors.values():
-            executor.close()
-        self._executors.clear()
+        self._runs.close()
 
 
 __all__ = ["Evaluation", "Trainer"]

@@ -52,6 +52,10 @@ class Carried:
         """Note where the run left the carried outputs."""
         self._left = {name: (segment, values[output]) for name, output in carry.items()}
 
+    def left(self) -> Dict[str, Array]:
+        """The carried inputs, where the last run left them; the next run overwrites these arrays."""
+        return {name: value.array for name, (_, value) in self._left.items()}
+
     def forget(self) -> None:
         """Forget the last run."""
         self._left = {}

@@ -97,6 +97,10 @@ class Executor:
         self._carried.leave(carry, segment, {name: self._fetch(segment, name) for name in carry.values()})
         return segment
 
+    def carried(self) -> Dict[str, Array]:
+        """What the run before carries into the next one, by input: arrays in the plan's memory, good until then."""
+        return {} if self._carried is None else self._carried.left()
+
     def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
         """The fetched blobs of a net without inputs that will not run again: constants are returned without a copy."""
         with np.errstate(all="ignore"):

@@ -116,11 +116,36 @@ _RANKS: Sequence[Callable[[_Extent], Tuple[int, int]]] = (
 
 def place(groups: Sequence[Group]) -> Placement:
     """A placement of the groups, each made by ``group``, in as small an arena as can be found."""
+    lasting = _lasting(groups)
+    if lasting:
+        return _above(groups, lasting)
     best = _best_fit(groups, liveness_peak(groups))
     single = all([one.offset for one in group] in ([], [0]) for group in groups)
     if best.nbytes > best.least_nbytes and len(groups) <= MOST_SEARCHED and single:
         best = _searched(groups, best)
     return best
+
+
+def _lasting(groups: Sequence[Group]) -> List[int]:
+    """The groups that occupy the same bytes at every step at which any group does: weights of a train net."""
+    first = min((one.first for group in groups for one in group), default=0)
+    last = max((one.last for group in groups for one in group), default=0)
+    wholes = ((i, group[0]) for i, group in enumerate(groups) if len(group) == 1)
+    return [i for i, one in wholes if one[:2] == (first, last) and not one.offset]
+
+
+def _above(groups: Sequence[Group], lasting: Sequence[int]) -> Placement:
+    """A placement with the lasting groups side by side at the bottom: no other place of theirs is better."""
+    offsets, floor = [0] * len(groups), 0
+    for i in lasting:
+        offsets[i] = floor
+        floor += groups[i][0].nbytes
+    known = set(lasting)
+    others = [i for i in range(len(groups)) if i not in known]
+    rest = place([groups[i] for i in others])
+    for i, offset in zip(others, rest.offsets):
+        offsets[i] = floor + offset
+    return Placement(offsets, floor + rest.nbytes, floor + rest.least_nbytes)
 
 
 def _best_fit(groups: Sequence[Group], least: int) -> Placement:

@@ -177,3 +177,15 @@ def test_a_net_that_keeps_all_its_blobs_is_placed_in_little_time():
     found = place(alone([*kept, *scratch]))
     assert time.process_time() - start < 3
     assert found.nbytes >= found.least_nbytes >= sum(one.nbytes for one in kept)
+
+
+@given(groups, st.lists(st.integers(1, 3000), min_size=1, max_size=4))
+def test_what_lives_all_the_time_lies_at_the_bottom(drawn, sizes):
+    lasting = [group([Lifetime(-1, 40, nbytes)]) for nbytes in sizes]
+    others = [group(one) for one in drawn]
+    offsets, nbytes, least = place([*others, *lasting])
+    floor = sum(one[0].nbytes for one in lasting)
+    assert sorted(offsets[len(others) :])[0] == 0
+    assert max(at + one[0].nbytes for at, one in zip(offsets[len(others) :], lasting)) == floor
+    assert nbytes == floor + place(others).nbytes
+    assert liveness_peak([*others, *lasting]) <= least <= nbytes

@@ -1,0 +1,107 @@
+"""Runs the nets of a training on its state: parameters, statistics, what the solver keeps.
+
+The state lies in the memory of the plan that changed it last, and the next run goes on there: it is neither copied in
+nor out, and there is one of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence
+
+import numpy as np
+
+from optimize.training import first_backward, update_early
+from runtime_arm.errors import UsageError
+from runtime_arm.execution.executor import Executor
+from runtime_arm.netdef import Array, NetDef
+from runtime_arm.planning.plan import Segment
+from training.interrupts import held_back
+
+
+class StateRuns:
+    """``values``: the state, by name; arrays that the next run overwrites."""
+
+    def __init__(self, values: Mapping[str, Array], constants: Mapping[str, Array], iteration: str, threads: int):
+        self._values, self._constants = dict(values), constants
+        self._iteration, self._threads = iteration, threads
+        self._runs: Dict[str, _NetRun] = {}
+        self._is_broken = False
+
+    @property
+    def values(self) -> Dict[str, Array]:
+        """UsageError if a step ended while it changed them."""
+        if self._is_broken:
+            raise UsageError("the last step failed while it changed the parameters: go on from a checkpoint")
+        return self._values
+
+    def replace(self, values: Mapping[str, Array]) -> None:
+        """Go on from other values; they are copied when the next run begins."""
+        self._values, self._is_broken = dict(values), False
+
+    def run(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> Dict[str, Any]:
+        """What is wanted, after one of the nets has run. An error on the way forward leaves the state as it was."""
+        run, values = self._run_of(net), self.values
+        begun = int(values[self._iteration][0])
+        kept = {name: values[name].copy() for name in run.changed_early}
+        own = run.own(values)
+        try:
+            with held_back():
+                done = run(own, values, given, wanted)
+                values.update(run.executor.carried())
+                return done
+        except BaseException:
+            if own:
+                self._go_back(kept, begun)
+            raise
+
+    def _go_back(self, kept: Mapping[str, Array], begun: int) -> None:
+        """Undo what a run did that ended early, if the parameters are as they were."""
+        self._is_broken = int(self._values[self._iteration][0]) != begun
+        if not self._is_broken:
+            self._values = {name: np.array(kept.get(name, value)) for name, value in self._values.items()}
+
+    def plan(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> Segment:
+        """The plan of a run; nothing runs."""
+        return self._run_of(net).plan(self.values, given, wanted)
+
+    def _run_of(self, net: NetDef) -> _NetRun:
+        if net.name not in self._runs:
+            self._runs[net.name] = _NetRun(net, list(self._values), self._constants, self._threads)
+        return self._runs[net.name]
+
+    def close(self) -> None:
+        """Free the plans and end the workers; another run starts new ones."""
+        self._values = {name: np.array(value) for name, value in self._values.items()}
+        for run in self._runs.values():
+            run.executor.close()
+        self._runs.clear()
+
+
+class _NetRun:
+    """One of the nets. ``changed_early``: the state that it changes before the way back begins."""
+
+    def __init__(self, net: NetDef, state: Sequence[str], constants: Mapping[str, Array], threads: int):
+        self._read = [name for name in net.external_input if name in state]
+        changed = [name for name in net.external_output if name in state]
+        self._carry = {name: name for name in changed if name in self._read}
+        forward = net.op[: first_backward(net.op)]
+        early = {name for op in forward for name in op.output}
+        is_whole = len(forward) < len(net.op)
+        self.changed_early: List[str] = [name for name in changed if is_whole and name in early]
+        known = {name: value for name, value in constants.items() if name in net.external_input}
+        self.executor = Executor(update_early(net), known, threads)
+
+    def own(self, values: Mapping[str, Array]) -> List[str]:
+        """The state that lies where the run before left it."""
+        left = self.executor.carried()
+        return [name for name in self._read if name in left and values[name] is left[name]]
+
+    def __call__(
+        self, own: Sequence[str], values: Mapping[str, Array], given: Mapping[str, Any], wanted: Sequence[str]
+    ) -> Dict[str, Any]:
+        fed = {name: values[name] for name in self._read if name not in own}
+        return self.executor.run({**fed, **given}, wanted, carry=self._carry)
+
+    def plan(self, values: Mapping[str, Array], given: Mapping[str, Any], wanted: Sequence[str]) -> Segment:
+        fed = {name: values[name] for name in self._read}
+        return self.executor.plan({**fed, **given}, list(dict.fromkeys([*wanted, *self._carry.values()])))
