@@ -339,6 +339,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "engines.fused.fused": "FusedBatchNorm FusedConv",
         "engines.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "engines.fused.fused_pool": "FusedMaxPool",
+        "engines.pool.phases": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
         "operators.fused.fused": "FusedBatchNorm FusedConv",
         "operators.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.fused.fused_pool": "FusedMaxPool",

@@ -9,6 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from optimize.gradients import add_gradient_operators
+from runtime_arm.engines.pool import phases
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.workspace import Workspace
@@ -23,6 +24,8 @@ POOLS = [
     {"kernels": [2, 3], "strides": [1, 2], "pads": [0, 1, 1, 0]},
     {"global_pooling": 1},
     {"kernel": 2, "stride": 2, "order": "NHWC"},
+    {"kernel": 2, "stride": 4},
+    {"kernel": 5, "stride": 3, "pad": 2},
 ]
 
 
@@ -47,17 +50,32 @@ def pool(**arguments: Any) -> OperatorDef:
 @pytest.mark.parametrize("arguments", POOLS)
 def test_a_pool_keeps_a_byte_a_window(arguments: Any) -> None:
     x = normal(2, 6, 9, 3) if "order" in arguments else normal(2, 3, 6, 9)
-    assert assert_engines_match_reference(pool(**arguments), [x]) == ["NUMPY"]
+    assert assert_engines_match_reference(pool(**arguments), [x]) == ["PHASES"]
     y, offsets = run_kernel(pool(**arguments), [x])
     (expected,) = run_kernel(OperatorDef.of("MaxPool", ["x"], ["y"], **arguments), [x])
     np.testing.assert_array_equal(y, expected)
     assert offsets.dtype == np.uint8
     dy, shape = normal(*y.shape, seed=1), np.array(x.shape, np.int64)
     back = OperatorDef.of("MaxPoolOffsetsGradient", ["offsets", "dy", "s"], ["dx"], domain="armnet", **arguments)
-    assert assert_engines_match_reference(back, [offsets, dy, shape], terms=9, constants=[2]) == ["NUMPY"]
+    assert assert_engines_match_reference(back, [offsets, dy, shape], terms=9, constants=[2]) == ["PHASES"]
     (dx,) = run_kernel(back, [offsets, dy, shape], constants=[2])
     plain = OperatorDef.of("MaxPoolGradient", ["x", "y", "dy"], ["dx"], **arguments)
     np.testing.assert_allclose(dx, run_kernel(plain, [x, y, dy])[0], atol=1e-5)  # there are no ties
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+@pytest.mark.parametrize("shape", [(3, 2, 13), (2, 5, 9, 8), (1, 2, 5, 6, 4)])
+def test_offsets_of_ties_infinities_and_nans_are_those_of_the_reference(
+    block: int, shape: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "BLOCK_NBYTES", block)
+    x = np.random.default_rng(0).choice(np.float32([0, 0, 1, -np.inf, -np.inf, -np.inf, np.nan]), shape)
+    x.reshape(-1, shape[-1])[:4] = -np.inf
+    sizes = len(shape) - 2
+    op = pool(kernels=[3] * sizes, strides=[2] * sizes, pads=[1] * 2 * sizes)
+    reference = run_kernel(op, [x], engine="REFERENCE")
+    for found, expected in zip(run_kernel(op, [x], engine="PHASES"), reference):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_of_equal_pixels_the_first_gets_the_gradient() -> None:
