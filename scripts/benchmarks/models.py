@@ -19,7 +19,8 @@ from scripts.benchmarks.beside import compare
 from scripts.benchmarks.networks import COLUMNS
 from scripts.benchmarks.part import Options, Part, Row, word
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "models"
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "models"
 REMARK = (
     "Every float network of the shared models, on recorded inputs. onnxruntime runs the ONNX file if there is one, and "
     "otherwise the pair written as ONNX."
@@ -73,11 +74,12 @@ def _plain(text: str) -> str:
 
 def measure(options: Options) -> List[Row]:
     rows: List[Row] = []
+    folder = SHARED
     if not SHARED.is_dir():
-        note(f"no shared models in {SHARED}")
-        return rows
-    for paths in sources(SHARED):
-        name = str(Path(paths[-1]).relative_to(SHARED))
+        note(f"no shared models in {SHARED}: the demo's network takes their place")
+        folder = ROOT / "demo"
+    for paths in sources(folder):
+        name = str(Path(paths[-1]).relative_to(folder))
         try:
             pair = armnet.export(*paths)
             if not is_float(pair):
