@@ -7,6 +7,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email.message import Message
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Dict
 
@@ -32,7 +35,7 @@ def package(distributions: Distributions, tmp_path_factory: pytest.TempPathFacto
         pytest.skip("dpkg-deb is not installed")
     output = tmp_path_factory.mktemp("debian")
     command = [sys.executable, str(SCRIPTS / "debian_package"), "--wheel", str(distributions.wheel), "-o", str(output)]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": "86400"}
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "86400", "DEBEMAIL": "anna@host.example"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     path = Path(done.stdout.strip())
@@ -55,8 +58,26 @@ def test_its_fields(unpacked: Path) -> None:
     assert fields["Architecture"] == "all"
     assert fields["Depends"] == "python3 (>= 3.9), python3-numpy (>= 1:1.19)"
     assert fields["Homepage"] == REPOSITORY
+    assert fields["Maintainer"] == "The authors of armnet <anna@host.example>"
     nbytes = sum(path.stat().st_size for path in (unpacked / "usr").rglob("*") if path.is_file())
     assert nbytes <= int(fields["Installed-Size"]) * 1024 < 1.5 * nbytes
+
+
+def test_its_maintainer_is_who_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = SourceFileLoader("debian_package", str(SCRIPTS / "debian_package"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    script = module_from_spec(spec)
+    loader.exec_module(script)
+    for variable in ("DEBFULLNAME", "DEBEMAIL"):
+        monkeypatch.delenv(variable, raising=False)
+    alone, address = Message(), Message()
+    alone["Author"], address["Author-email"] = "Anna", "Anna <anna@host.example>"
+    assert [script.maintainer_of(one) for one in (alone, address)] == ["Anna", "Anna <anna@host.example>"]
+    monkeypatch.setenv("DEBEMAIL", "berta@host.example")
+    assert [script.maintainer_of(one) for one in (alone, address)] == ["Anna <berta@host.example>"] * 2
+    monkeypatch.setenv("DEBFULLNAME", "Berta")
+    assert script.maintainer_of(alone) == "Berta <berta@host.example>"
 
 
 def test_it_holds_what_the_wheel_holds(unpacked: Path, distributions: Distributions) -> None:

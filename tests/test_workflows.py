@@ -114,6 +114,7 @@ def release(tmp_path: Path) -> Runner:
     (tmp_path / "runner").mkdir()
     variables = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
     contexts = {"github.server_url": "https://host.example", "github.repository": "owner/armnet"}
+    contexts["github.repository_owner"] = "owner"
     return Runner(workspace, tmp_path / "runner", variables, {**contexts, "github.ref_name": f"v{VERSION}"})
 
 
