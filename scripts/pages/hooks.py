@@ -15,24 +15,30 @@ from armnet.commands import COMMANDS  # noqa: E402
 from scripts.pages import schemas  # noqa: E402
 from scripts.pages.command_pages import pages  # noqa: E402
 
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md"))
 TEXTS = {
     "ARCHITECTURE.md": "how-it-works/architecture.md",
     "BENCHMARKS.md": "figures.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "device_tests/README.md": "devices.md",
+    "examples/README.md": "examples/index.md",
+    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in EXAMPLES},
+    ".github/actions/test-model/README.md": "how-to/ci-files.md",
 }
 PICTURES = {"BENCHMARKS.svg": "pictures/benchmarks.svg"}
 
 
 def on_config(config: Any) -> Any:
-    """Puts a line for each command where the navigation says ``commands/*``."""
+    """Puts a line for each command where the navigation says ``commands/*``, and for each example at ``examples/*``."""
+    made: Dict[str, List[Any]] = {
+        "commands/*": [{f"armnet {name}": f"commands/{name}.md"} for name in COMMANDS],
+        "examples/*": [f"examples/{name}.md" for name in EXAMPLES],
+    }
     for section in config.nav:
         for title, entries in section.items():
-            if isinstance(entries, list) and "commands/*" in entries:
-                made: List[Any] = [{f"armnet {name}": f"commands/{name}.md"} for name in COMMANDS]
-                place = entries.index("commands/*")
-                section[title] = entries[:place] + made + entries[place + 1 :]
+            if isinstance(entries, list):
+                section[title] = [line for entry in entries for line in made.get(str(entry), [entry])]
     return config
 
 
@@ -62,7 +68,9 @@ def relinked(text: str, repository: Any = None) -> str:
     def link(found: Any) -> str:
         words, target, anchor = found[1], found[2], found[3] or ""
         path = posixpath.normpath(posixpath.join(folder, target))
-        there = {**TEXTS, **PICTURES}.get(path) or (path[len("docs/") :] if path.startswith("docs/") else None)
+        there = {**TEXTS, **PICTURES}.get(path) or TEXTS.get(f"{path}/README.md")
+        if path.startswith("docs/"):
+            there = path[len("docs/") :]
         if there is not None:
             return f"[{words}]({posixpath.relpath(there, posixpath.dirname(page) or '.')}{anchor})"
         return f"[{words}]({repository.rstrip('/')}/blob/main/{path})" if repository else words
