@@ -21,11 +21,12 @@ import textwrap
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple
 
+from scripts.pages.hooks import TEXTS
 from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
+OTHERS = sorted(ROOT / text for text in TEXTS)  # pages that lie elsewhere in the repository
 NOT_RUN = "Not run by the tests: "
 OUTPUT = "Output"
 PRINTED = "What it printed"
@@ -54,7 +55,7 @@ class Block(NamedTuple):
 
 
 def name_of(page: Path) -> str:
-    """The page by its place on the site; of an example by that in the repository."""
+    """The page by its place on the site; of another text by that in the repository."""
     return str(page.relative_to(DOCS if DOCS in page.parents else ROOT))
 
 

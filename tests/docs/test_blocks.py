@@ -1,5 +1,5 @@
-"""The code of all pages and of the examples' READMEs: blocks run in order and print what is shown; the rest is checked
-as far as that goes."""
+"""The code of all pages, those of the repository's own texts too: blocks run in order and print what is shown; what is
+not run is checked as far as that goes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from armnet.commands import COMMANDS
 from scripts.pages.command_pages import parser_of, subcommands
 from tests.docs.fork_server import ForkServer
-from tests.docs.pages import EXAMPLES, NOT_RUN, OUTPUT, PAGES, blocks, commands, differs, name_of, run
+from tests.docs.pages import NOT_RUN, OTHERS, OUTPUT, PAGES, blocks, commands, differs, name_of, run
 from tests.support.paths import ROOT
 
 LANGUAGES = {"sh", "python", "text", "json", "yaml", "ini", "toml", "html"}
-ALL = [*PAGES, *EXAMPLES]
+ALL = [*PAGES, *OTHERS]
 RUN = [page for page in ALL if any(block.is_run for block in blocks(page))]
 
 
