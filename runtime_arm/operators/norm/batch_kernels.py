@@ -1,8 +1,8 @@
 """Fast kernels of batch normalisation in training, (N, C, ...) float32 or float64, both ways.
 
-They go over some channels of an image at a time, so that numbers are still in the cache when they are needed again.
-Sums along rows are products with ones, which BLAS computes faster than ``np.add.reduce``; the mean is subtracted before
-squares are added, so channels with a large mean lose nothing.
+They go over some channels of an image, or over some small images, at a time, so that numbers are still in the cache
+when they are needed again. Sums along rows are products with ones, which BLAS computes faster than ``np.add.reduce``;
+the mean is subtracted before squares are added, so channels with a large mean lose nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from runtime_arm.operators.common.statistics import single_or_double
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import shaped
 
 TOGETHER = 32768  # numbers that are computed at once
+LONG_ROW = 64  # numbers of a row from which on a call of BLAS for its sum of products costs less than another pass
 
 
 def channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
@@ -30,23 +32,43 @@ def _around(x: Any) -> Any:
     return x.shape[0], x.shape[1], prod(x.shape[2:])
 
 
-def _rows(channels: int, size: int) -> int:
-    """How many channels of an image are computed at once."""
-    return max(1, min(channels, TOGETHER // max(size, 1)))
-
-
-def _parts(shape: Tuple[int, ...]) -> List[Tuple[int, slice]]:
-    """Indices of images and channels: all of X, of shape (N, C, size), in parts."""
+def _parts(shape: Tuple[int, ...]) -> List[Tuple[slice, slice]]:
+    """Indices of images and channels: all of X, of shape (N, C, size), in parts that are contiguous."""
     images, channels, size = shape
-    rows = _rows(channels, size)
-    return [(n, slice(at, min(at + rows, channels))) for n in range(images) for at in range(0, channels, rows)]
+    rows = max(1, min(channels, TOGETHER // max(size, 1)))
+    together = max(1, TOGETHER // max(channels * size, 1)) if rows == channels else 1
+    return [
+        (slice(n, min(n + together, images)), slice(at, min(at + rows, channels)))
+        for n in range(0, images, together)
+        for at in range(0, channels, rows)
+    ]
+
+
+def _room(shape: Tuple[int, ...]) -> int:
+    """The numbers of the largest part."""
+    images, channels = next(iter(_parts(shape)), (slice(0, 0), slice(0, 0)))
+    return images.stop * channels.stop * shape[2]
+
+
+def _sum_rows(part: Array, ones: Array, sums: Array) -> None:
+    """sums = the sum of each row. part: (n, channels, size), ones: (size, 1), sums: (n, channels, 1)."""
+    np.matmul(part.reshape(-1, part.shape[2]), ones, out=sums.reshape(-1, 1))
+
+
+def _sum_products(part: Array, other: Array, ones: Array, sums: Array) -> None:
+    """sums = the sum of each row of part * other, which may overwrite ``part``. Shapes as for ``_sum_rows``."""
+    if part.shape[2] >= LONG_ROW:
+        np.matmul(part[:, :, None, :], other[:, :, :, None], out=sums[:, :, :, None])
+    else:
+        np.multiply(part, other, out=part)
+        _sum_rows(part, ones, sums)
 
 
 def forward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    images, channels, size = _around(outputs[0])
+    images, channels, _ = shape = _around(outputs[0])
     dtype = outputs[0].dtype
     vectors = TensorSpec((4, channels, 1), dtype)
-    room = TensorSpec((_rows(channels, size), size), dtype)
+    room = TensorSpec((_room(shape),), dtype)
     return [room, TensorSpec((images, channels, 1), dtype), vectors] + [TensorSpec((BLOCK,), np.bool_)] * (
         len(outputs) > 5
     )
@@ -62,7 +84,10 @@ def forward_run(call: Call, addend: Optional[Array] = None, relu: bool = True) -
     statistics = _test_statistics(call, mean, inverse) if call.op.get_bool("is_test") else _statistics(call, x)
     outputs = [output.reshape(-1, 1) for output in call.outputs[3:5]]
     mask = _mask_run(call) if len(call.outputs) > 5 else None
-    parts = [(x[at], y[at], None if extra is None else extra[at], room[: len(x[at])], at[1]) for at in _parts(x.shape)]
+    parts = [
+        (x[at], y[at], None if extra is None else extra[at], shaped(room, *x[at].shape), at[1])
+        for at in _parts(x.shape)
+    ]
 
     def run() -> None:
         statistics()
@@ -111,7 +136,7 @@ def _test_statistics(call: Call, mean: Array, inverse: Array) -> Run:
 def _statistics(call: Call, x: Array) -> Run:
     """A run that computes the mean and 1 / sqrt(variance + epsilon) of the batch, and moves the running statistics."""
     room, sums, (mean, inverse, spare, _), *_ = call.scratch
-    parts = [(x[at], room[: len(x[at])], sums[at], at[1]) for at in _parts(x.shape)]
+    parts = [(x[at], shaped(room, *x[at].shape), sums[at], at[1]) for at in _parts(x.shape)]
     dtype, count = x.dtype.type, x.shape[0] * x.shape[2]
     ones = np.ones((x.shape[2], 1), x.dtype)
     epsilon = dtype(call.op.get_float("epsilon", 1e-5))
@@ -126,12 +151,12 @@ def _statistics(call: Call, x: Array) -> Run:
         np.add(after, statistic, out=after)
 
     def run() -> None:
-        np.matmul(x, ones, out=sums)
+        _sum_rows(x, ones, sums)
         np.add.reduce(sums, axis=0, out=mean)
         np.divide(mean, dtype(count), out=mean)
         for given, part, squares, rows in parts:
             np.subtract(given, mean[rows], out=part)
-            np.matmul(part[:, None, :], part[:, :, None], out=squares[:, :, None])
+            _sum_products(part, part, ones, squares)
         np.add.reduce(sums, axis=0, out=inverse)
         np.divide(inverse, dtype(count), out=inverse)  # the biased variance
         np.copyto(spare, mean)
@@ -146,10 +171,10 @@ def _statistics(call: Call, x: Array) -> Run:
 
 
 def backward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    images, channels, size = _around(outputs[0])
+    images, channels, _ = shape = _around(outputs[0])
     dtype = outputs[0].dtype
     columns = TensorSpec((images, channels, 1), dtype)
-    room = TensorSpec((_rows(channels, size), size), dtype)
+    room = TensorSpec((_room(shape),), dtype)
     return [room, columns, columns, TensorSpec((4, channels, 1), dtype)]
 
 
@@ -180,14 +205,14 @@ def plain_backward_run(call: Call, g: Array, from_output: bool = False) -> Run:
     room, sums, products, (factor, slope, shift, spread) = call.scratch
     ones, count = np.ones((x.shape[2], 1), x.dtype), x.dtype.type(x.shape[0] * x.shape[2])
     is_test = call.op.get_bool("is_test")
-    parts = [(x[at], g[at], dx[at], room[: len(x[at])], products[at], at[1]) for at in _parts(x.shape)]
+    parts = [(x[at], g[at], dx[at], shaped(room, *x[at].shape), products[at], at[1]) for at in _parts(x.shape)]
 
     def run() -> None:
-        np.matmul(g, ones, out=sums)
+        _sum_rows(g, ones, sums)
         np.add.reduce(sums, axis=0, out=dbias)
         for given, errors, _, part, sums_of_products, rows in parts:
             np.subtract(given, mean[rows], out=part)
-            np.matmul(part[:, None, :], errors[:, :, None], out=sums_of_products[:, :, None])
+            _sum_products(part, errors, ones, sums_of_products)
         np.add.reduce(products, axis=0, out=dscale)
         if from_output:
             spread.fill(0)
