@@ -30,6 +30,7 @@ Run the test suite on targets: operators, engines, networks, numerics, memory, t
   armnet device test emulated:arm64 emulated:armhf
   armnet device test ssh://pi@raspberrypi.local --bundle app.pyz
   armnet device test local --select "golden and Conv"
+  armnet device test emulated:arm64 --pocl --select opencl        the kernels of a device beside the processor
 
 Exit status: 0 if all tests pass on all targets, 1 if a test fails, 2 if a target cannot be used or no test matches.
 """
@@ -91,6 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     test.add_argument(
         "--select", metavar="EXPRESSION", help="run only the tests that match, as pytest's -k (default: all)"
+    )
+    test.add_argument(
+        "--pocl",
+        action="store_true",
+        help="give local and emulated targets PoCL, a driver that runs OpenCL on processors, so that kernels of GPUs "
+        "are tested, too",
     )
     _add_connection(test)
     add_json(test)

@@ -60,7 +60,7 @@ def test_action(args: argparse.Namespace) -> int:
         for name in args.targets:
             note(f"armnet: {name}: running the suite")
             try:
-                with target_of(name, args.python) as target, progress(name) as report:
+                with target_of(name, args.python, args.pocl) as target, progress(name) as report:
                     said = partial(report, "tests")
                     results.append(run_suite(target, files, args.timeout, args.select or "", said))
             except ArmnetError as error:

@@ -22,7 +22,7 @@ from runtime_arm import Predictor
 from runtime_arm.registry.kernel import REFERENCE
 
 NETWORKS = 6  # how many small random networks the suite runs
-SUFFIXES = (".py", ".desc")
+SUFFIXES = (".py", ".desc", ".cl")
 DATA = "device_tests/suite/data"
 PROGRESS = re.compile(r"suite: (\d+) of (\d+) tests\n?")  # as device_tests.suite prints it
 

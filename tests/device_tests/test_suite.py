@@ -8,6 +8,7 @@ from typing import Iterator
 import numpy as np
 import pytest
 
+from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.golden_cases import golden_cases
 from device_tests.host.golden_cases.case import case
 from device_tests.host.golden_vectors import golden_vectors
@@ -34,6 +35,17 @@ def test_the_suite_passes_here(files: Files) -> None:
     assert result.passed > 300
     assert all(skip["reason"] for skip in result.skipped)
     assert result.identity["numpy"] == np.__version__
+
+
+def test_the_suite_runs_the_kernels_of_devices_where_there_is_a_driver(files: Files) -> None:
+    try:
+        target = target_of("local", with_driver=True)
+    except EmulationUnavailable as error:
+        pytest.skip(f"no PoCL here: {error}")
+    with target:
+        result = run_suite(target, files, select="opencl and (Softmax or MaxPool)")
+    assert (result.failed, result.skipped) == ([], [])
+    assert result.passed >= 4
 
 
 def test_a_wrong_operator_is_found_and_named(files: Files, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import shutil
 import signal
 import subprocess
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import IO, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from device_tests.host.emulation.apt import download_packages, host_architecture
 from device_tests.host.emulation.cache import EmulationUnavailable, built, locked, progress
@@ -36,7 +36,7 @@ from device_tests.host.emulation.tools import require_tools
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
 
-__all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated", "machine_with"]
+__all__ = ["CPUS", "EmulationUnavailable", "Machine", "emulated", "machine_with", "with_variables"]
 
 RECIPE = 1  # raise it when what the functions build changes
 QEMU_PROGRAMS = {"arm64": "qemu-aarch64", "armhf": "qemu-arm"}
@@ -58,13 +58,17 @@ CPUS: Dict[str, Dict[str, Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """An emulated machine. ``root`` is its root directory, ``python`` an executable file that starts its Python."""
+    """An emulated machine. ``root`` is its root directory, ``python`` an executable file that starts its Python.
+
+    variables: the environment variables that its programs see besides those that they are given.
+    """
 
     architecture: str
     cpu: str
     root: Path
     qemu: Path
     python_version: str
+    variables: Tuple[Tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -84,6 +88,7 @@ class Machine:
             *("-cpu", self.cpu, "-L", str(self.root), "-0", str(self.python)),
             *("-E", f"PYTHONHOME={self.root}/usr", "-E", "PYTHONNOUSERSITE=1"),
             *("-U", "LD_PRELOAD", "-U", "LD_LIBRARY_PATH"),
+            *(word for name, value in self.variables for word in ("-E", f"{name}={value}")),
             *qemu_options,
             str(self.root / "usr/bin" / f"python{self.python_version}"),
         ]
@@ -165,7 +170,9 @@ def emulated(architecture: str, cpu: Optional[str] = None) -> Machine:
         raise UsageError(f"no emulated CPU {cpu!r} of {architecture}; there are {', '.join(CPUS[architecture])}")
     cache = cache_root()
     with locked(cache):
-        return _machine(cache, architecture, cpu, _qemu(cache), prepared_sysroot(cache, architecture))
+        qemu, sysroot = _qemu(cache), prepared_sysroot(cache, architecture)
+        root = cache / "machine" / f"{architecture}-{cpu}"
+        return _furnished(Machine(architecture, cpu, root, qemu, python_version(sysroot)), sysroot)
 
 
 def machine_with(cpu: str) -> Machine:
@@ -232,12 +239,20 @@ def prepared_sysroot(cache: Path, architecture: str) -> Path:
     return built(cache / "sysroot" / architecture, recipe, build)
 
 
-def _machine(cache: Path, architecture: str, cpu: str, qemu: Path, sysroot: Path) -> Machine:
+def with_variables(machine: Machine, name: str, variables: Mapping[str, str]) -> Machine:
+    """The machine whose programs, and those that they start, also see these variables; ``name`` is for its folder."""
+    cache = cache_root()
+    with locked(cache):
+        root = machine.root.with_name(f"{machine.root.name}-{name}")
+        changed = replace(machine, root=root, variables=tuple(variables.items()))
+        return _furnished(changed, prepared_sysroot(cache, machine.architecture))
+
+
+def _furnished(machine: Machine, sysroot: Path) -> Machine:
     """The machine, with a root directory that adds its CPU and a script that starts Python to the sysroot."""
-    root = cache / "machine" / f"{architecture}-{cpu}"
-    machine = Machine(architecture, cpu, root, qemu, python_version(sysroot))
+    root = machine.root
     script = f'#!/bin/sh\nexec {shlex.join(machine.command())} "$@"\n'
-    cpuinfo = _cpuinfo(architecture, cpu)
+    cpuinfo = _cpuinfo(machine.architecture, machine.cpu)
 
     def build(folder: Path) -> None:
         for entry in sysroot.iterdir():

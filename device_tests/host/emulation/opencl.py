@@ -4,6 +4,7 @@ Both are Debian packages, unpacked into the cache and not installed:
 
     subprocess.run(command, env={**os.environ, **pocl().environment()})     # a process that finds PoCL and nothing else
     pocl().load()                                                           # the same for this process
+    with_pocl(emulated("armhf")).run(["-m", "device_tests.suite"])          # an emulated machine that finds PoCL
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
-from typing import Dict, NamedTuple, Sequence
+from typing import Dict, NamedTuple, Optional, Sequence
 
 from device_tests.host.emulation.apt import host_architecture
 from device_tests.host.emulation.cache import EmulationUnavailable, built, locked
-from device_tests.host.emulation.machine import prepared_archives
-from device_tests.host.emulation.sysroot import unpack
+from device_tests.host.emulation.machine import QEMU_PROGRAMS, Machine, prepared_archives, with_variables
+from device_tests.host.emulation.sysroot import qemu_command, unpack
 from device_tests.host.emulation.tools import require_tools
 from runtime_arm.machine.cache import cache_root
 
@@ -51,7 +53,7 @@ class OpenCL(NamedTuple):
             "ARMNET_OPENCL": str(self.libraries / "libOpenCL.so.1"),
             "OCL_ICD_VENDORS": str(self.icd),
             "LD_LIBRARY_PATH": str(self.libraries),
-            "PATH": f"{os.environ.get('PATH', '/usr/bin:/bin')}{os.pathsep}{self.programs}",
+            "PATH": f"{self.programs}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
             "POCL_CACHE_DIR": str(self.compiled),
         }
 
@@ -71,9 +73,9 @@ class OpenCL(NamedTuple):
             raise EmulationUnavailable(f"PoCL cannot be loaded here: {error}") from error
 
 
-def pocl() -> OpenCL:
-    """PoCL for this machine, prepared on first use; EmulationUnavailable if it cannot be."""
-    return _prepared("pocl", POCL_PACKAGES, "usr/lib/*/libpocl.so.?")
+def pocl(machine: Optional[Machine] = None) -> OpenCL:
+    """PoCL for this machine or an emulated one, prepared on first use; EmulationUnavailable if it cannot be."""
+    return _prepared("pocl", POCL_PACKAGES, "usr/lib/*/libpocl.so.?", machine)
 
 
 def oclgrind() -> OpenCL:
@@ -81,11 +83,17 @@ def oclgrind() -> OpenCL:
     return _prepared("oclgrind", OCLGRIND_PACKAGES, "usr/lib/oclgrind/liboclgrind-rt-icd.so")
 
 
-def _prepared(name: str, packages: Sequence[str], driver: str) -> OpenCL:
+def with_pocl(machine: Machine) -> Machine:
+    """The emulated machine with PoCL as its driver, prepared on first use; EmulationUnavailable if it cannot be."""
+    driver = pocl(machine)
+    return with_variables(machine, "pocl", {**driver.environment(), "PATH": f"{driver.programs}:/usr/bin:/bin"})
+
+
+def _prepared(name: str, packages: Sequence[str], driver: str, machine: Optional[Machine] = None) -> OpenCL:
     cache = cache_root()
     with locked(cache):
         require_tools(purpose=f"OpenCL by {name}")
-        architecture = host_architecture()
+        architecture = machine.architecture if machine is not None else host_architecture()
         archives = prepared_archives(cache, packages, architecture, f"{name}-{architecture}")
         root = built(cache / name / architecture, [RECIPE, packages], lambda folder: unpack(archives, folder))
         lodging = cache / f"{name}-use" / architecture
@@ -98,11 +106,21 @@ def _prepared(name: str, packages: Sequence[str], driver: str) -> OpenCL:
         (found,) = sorted(root.glob(driver))
         icd = lodging / f"{name}.icd"
         icd.write_text(f"{found}\n")
-        linker = programs / "ld"
-        if not linker.exists():
-            linker.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{root}/usr/bin/ld" "$@"\n')
+        if (root / "usr/bin/ld").exists():
+            linker = programs / "ld"
+            linker.write_text(_linker(root, libraries, machine))
             linker.chmod(0o755)
     return OpenCL(libraries, icd, programs, compiled)
+
+
+def _linker(root: Path, libraries: Path, machine: Optional[Machine]) -> str:
+    """A script for what PoCL starts to link kernels: the unpacked linker, emulated if the machine is."""
+    command = ["env", f"LD_LIBRARY_PATH={libraries}"]
+    if machine is not None:
+        emulator = qemu_command(machine.qemu, QEMU_PROGRAMS[machine.architecture])
+        command = [*emulator, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libraries}"]
+    where = [f"-L{folder}" for folder in [*root.glob("usr/lib/gcc/*/*"), *root.glob("usr/lib/*-linux-gnu*")]]
+    return f'#!/bin/sh\nexec {shlex.join([*command, str(root / "usr/bin/ld")])} "$@" {shlex.join(where)}\n'
 
 
 def _in_order(libraries: Sequence[str]) -> Sequence[str]:

@@ -14,17 +14,24 @@ from device_tests.host.targets.target import Target
 from runtime_arm.errors import UsageError
 
 
-def target_of(name: str, python: str = "python3") -> Target:
-    """The target of that name; UsageError if there is none. ``python``: the program to run over ssh."""
+def target_of(name: str, python: str = "python3", with_driver: bool = False) -> Target:
+    """The target of that name; UsageError if there is none.
+
+    python: the program to run over ssh. with_driver: with PoCL as its driver of OpenCL; only this machine and emulated
+    ones can have it.
+    """
     kind, _, rest = name.partition(":")
     if name == "local":
         from device_tests.host.targets.folder import local
 
-        return local()
+        return local(with_driver)
     if kind == "emulated":
         from device_tests.host.targets.folder import emulated_target
 
-        return emulated_target(name, *rest.split(":", 1))
+        architecture, _, cpu = rest.partition(":")
+        return emulated_target(name, architecture, cpu or None, with_driver)
+    if with_driver and kind in ("ssh", "full-system"):
+        raise UsageError(f"{name} runs kernels with the driver that it has; PoCL is for local and emulated targets")
     if kind == "ssh":
         from device_tests.host.targets.ssh import SshTarget
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 from device_tests.host.emulation.machine import Machine, emulated, environment, run_group
+from device_tests.host.emulation.opencl import pocl, with_pocl
 from device_tests.host.targets.target import Completed, Files, Heard, Target
 
 Runner = Callable[[List[str], float, Path, Optional[Heard]], "subprocess.CompletedProcess[str]"]
@@ -68,19 +69,24 @@ def _temporary(folder: Path) -> Dict[str, str]:
     return {"TMPDIR": str(folder), "ARMNET_CACHE": str(folder / ".cache")}
 
 
-def local() -> FolderTarget:
-    """This machine and this Python."""
+def local(with_driver: bool = False) -> FolderTarget:
+    """This machine and this Python. with_driver: with PoCL as its driver of OpenCL."""
+    driver = pocl().environment() if with_driver else {}
     return FolderTarget(
         "local",
         lambda arguments, timeout, folder, heard: run_group(
-            [sys.executable, *arguments], timeout, environment(_temporary(folder)), folder, heard
+            [sys.executable, *arguments], timeout, environment({**_temporary(folder), **driver}), folder, heard
         ),
     )
 
 
-def emulated_target(name: str, architecture: str, cpu: Optional[str] = None) -> FolderTarget:
-    """An emulated machine, prepared on first use; EmulationUnavailable if it cannot be prepared."""
-    return machine_target(name, emulated(architecture, cpu))
+def emulated_target(name: str, architecture: str, cpu: Optional[str] = None, with_driver: bool = False) -> FolderTarget:
+    """An emulated machine, prepared on first use; EmulationUnavailable if it cannot be prepared.
+
+    with_driver: with PoCL as its driver of OpenCL.
+    """
+    machine = emulated(architecture, cpu)
+    return machine_target(name, with_pocl(machine) if with_driver else machine)
 
 
 def machine_target(name: str, machine: Machine) -> FolderTarget:

@@ -13,7 +13,7 @@ import pytest
 
 from armnet.__main__ import main
 from device_tests.host.emulation import prepare
-from device_tests.host.emulation.machine import Machine, emulated
+from device_tests.host.emulation.machine import Machine, emulated, with_variables
 from device_tests.host.emulation.prepare import KEPT
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
@@ -122,6 +122,10 @@ def test_a_broken_machine_is_repaired(arm64: Machine, tmp_path: Path, monkeypatc
     machine.python.unlink()
     assert emulated("arm64", arm64.cpu) == machine
     assert machine.run(["-c", "print('again')"], timeout=60).stdout == "again\n"
+    given = with_variables(machine, "given", {"LD_LIBRARY_PATH": "/of/the/machine"})
+    child = "import os; print(os.environ['LD_LIBRARY_PATH'])"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    assert given.run(["-c", program], timeout=60).stdout == "/of/the/machine\n"
 
 
 class TestWhereItCannotBeHad:

@@ -107,6 +107,12 @@ def test_unknown_targets_are_refused(name: str) -> None:
         target_of(name)
 
 
+@pytest.mark.parametrize("name", ["ssh://pi@board", "full-system:arm64"])
+def test_only_targets_on_this_computer_are_given_a_driver(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} runs kernels with the driver that it has"):
+        target_of(name, with_driver=True)
+
+
 def test_the_last_line_is_the_last_that_is_not_blank() -> None:
     assert last_line("a\n b \n\n") == "b"
     assert last_line(" \n") == ""

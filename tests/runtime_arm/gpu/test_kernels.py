@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.islands import on_device
 from device_tests.suite.tolerance import UNIT, assert_close
 from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.lowering.registry import refusal
@@ -15,7 +16,6 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
-from tests.runtime_arm.gpu.islands import on_device
 
 HALVES = UNIT["float16"] / UNIT["float32"]
 
