@@ -1,12 +1,12 @@
 """List what is kept on disk to be fast the next time, and empty it.
 
   armnet cache
-  armnet cache --empty                   pairs made of files of other formats, compiled kernels, code of bundles
+  armnet cache --empty                   pairs made of files of other formats, compiled kernels, code of bundles, plans
   armnet cache --empty pairs             one of them alone
   armnet cache --empty everything        emulated machines, too
 
-The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs, kernels and code
-together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set): what was not used for longest goes first.
+The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs, kernels, code and
+plans together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set): what was not used for longest goes first.
 Whatever is removed is made again when it is needed.
 """
 
@@ -24,7 +24,10 @@ EVERYTHING = "everything"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--empty", nargs="*", metavar="NAME", help="empty these parts of the cache (default: pairs, programs and code)"
+        "--empty",
+        nargs="*",
+        metavar="NAME",
+        help="empty these parts of the cache (default: pairs, programs, code and plans)",
     )
     add_json(parser)
 
@@ -47,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         print_table(["part", "entry", "holds", "bytes", "last used"], cells, right=["bytes"])
     total = sum(row["nbytes"] for row in rows)
     print(
-        f"{root}: {size(total).strip()} in {len(rows)} entries; limit of pairs, programs and code {size(limit).strip()}"
+        f"{root}: {size(total).strip()} in {len(rows)} entries; "
+        f"limit of pairs, programs, code and plans {size(limit).strip()}"
     )
     return 0
 

@@ -34,6 +34,7 @@ class Executor:
     Only one call may run at a time. ``workers`` split the steps for which that pays; this process is one of them, and
     the others start with the first run. ``tuned`` returns, for the specs of the feeds, the engines that operators
     prefer, and whether BLAS threads replace the workers. ``place`` puts steps on a device, see ``gpu/placement.py``.
+    ``digest``: a hash of the net and its constants, with which the first plan is kept for the next start; "" for none.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Executor:
         workers: int = 1,
         tuned: Callable[[Mapping[str, TensorSpec]], Tuned] = lambda feeds: UNTUNED,
         place: Optional[PlaceSteps] = None,
+        digest: str = "",
     ):
         self.net = net
         self._tuned = tuned
         self._place = place
+        self._digest = digest
         self.constants = dict(constants)
         _look_up_operators(net)
         self._entries: OrderedDict[Hashable, Segment] = OrderedDict()
@@ -144,8 +147,13 @@ class Executor:
     def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
-        outputs = self.net.external_output
-        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers, self._place)
+        outputs, kept = self.net.external_output, None
+        if self._digest and not self._entries and not start and self._place is None:
+            from runtime_arm.planning.kept_plans import KeptPlan  # nets without files do without
+
+            fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
+            kept = KeptPlan((self._digest, fed, fetches, outputs, workers), ops, env)
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers, self._place, kept)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked, forget the plans: their memory is shared with the parent, which uses

@@ -77,7 +77,8 @@ class Predictor:
         self._tuned = Tunings(self.pair.tuning, net, self.threads)
         self.placement = _placement(device, half)
         place = None if self.placement is None else self.placement.place
-        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of, place)
+        digest = self.pair.digest
+        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of, place, digest)
         self._turn = Turns()
         self._plan_ahead()
 

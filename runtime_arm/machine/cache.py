@@ -3,14 +3,15 @@
     ~/.cache/armnet/pairs/KEY/       pairs made of the files of other formats
     ~/.cache/armnet/programs/KEY     compiled kernels of a device
     ~/.cache/armnet/code/KEY         bytecode of bundles; ``kept_code`` reads it, and says whose it trusts
+    ~/.cache/armnet/plans/KEY        plans of nets, as private as code; ``planning/kept_plans.py`` reads them
     ~/.cache/armnet/evaluations/     what interrupted evaluations have answered; removed when they end
     ~/.cache/armnet/certificates/    certificates that ``armnet serve`` has signed itself
     ~/.cache/armnet/qemu/ ...        emulated machines; ``device_tests/host/emulation`` builds them
 
 ``$ARMNET_CACHE`` is another place for it, ``$XDG_CACHE_HOME`` one for the caches of all programs. The rooms ``pairs``,
-``programs`` and ``code`` hold entries under a hash of what they were made of. An entry appears whole or not at all; one
-that is damaged is removed. Together they hold at most ``$ARMNET_CACHE_LIMIT`` bytes (2G if it is not set): what was not
-used for longest goes. Where the system refuses, nothing is kept, and nothing else is lost.
+``programs``, ``code`` and ``plans`` hold entries under a hash of what they were made of. An entry appears whole or not
+at all; one that is damaged is removed. Together they hold at most ``$ARMNET_CACHE_LIMIT`` bytes (2G if it is not set):
+what was not used for longest goes. Where the system refuses, nothing is kept, and nothing else is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from runtime_arm.errors import ArmnetError, ResourceError, UsageError
 from runtime_arm.machine.kept_code import cache_folder
 from runtime_arm.records import NamedTuple
 
-ROOMS = ("pairs", "programs", "code")  # the folders whose entries may go one by one
+ROOMS = ("pairs", "programs", "code", "plans")  # the folders whose entries may go one by one
 USUAL_LIMIT = 2 << 30  # bytes
 PATIENCE = 120.0  # seconds to wait for another process that makes the same entry
 STALE = 86400.0  # seconds after which what a killed process left half-written is removed

@@ -84,28 +84,43 @@ class KeptCode:
 
     def keep(self, put: Callable[[str, Callable[[Any], None]], Any]) -> None:
         """Keep the code that was compiled. put: that of the cache's room, which is made if it is not there."""
-        room = os.path.join(cache_folder(), ROOM)
-        if self.new and cache_folder() and (only_ours(room) or not os.path.lexists(room)):
-            content = marshal.dumps({**self._entry(), **self.new})
-            put(self.key, lambda path: _write(path, self._seal(content) + content))
-
-    def _seal(self, content: bytes) -> bytes:
-        return hashlib.sha256(self.key.encode() + content).digest()
+        if self.new:
+            put_sealed(ROOM, self.key, marshal.dumps({**self._entry(), **self.new}), put)
 
     def _entry(self) -> Dict[str, bytes]:
         """The bytecode that is kept, by module."""
-        folder = os.path.join(cache_folder(), ROOM)
         try:
-            with open(os.path.join(folder, self.key), "rb", opener=_opened) as file:
-                if not (_is_private(os.fstat(file.fileno())) and only_ours(folder)):
-                    return {}
-                content = file.read()
-                if self._seal(content[32:]) != content[:32]:
-                    return {}
-                os.utime(file.fileno())
-                return dict(marshal.loads(content[32:]))
-        except (OSError, AttributeError, ValueError, EOFError, TypeError):
+            return dict(marshal.loads(sealed_entry(ROOM, self.key) or b""))
+        except (ValueError, EOFError, TypeError):
             return {}
+
+
+def sealed_entry(room: str, key: str) -> Optional[bytes]:
+    """The content of an entry of a room to which nobody else can write; None if there is none, or one that is damaged
+    or could be another's."""
+    folder = os.path.join(cache_folder(), room)
+    try:
+        with open(os.path.join(folder, key), "rb", opener=_opened) as file:
+            if not (_is_private(os.fstat(file.fileno())) and only_ours(folder)):
+                return None
+            content = file.read()
+            if _seal(key, content[32:]) != content[:32]:
+                return None
+            os.utime(file.fileno())
+            return content[32:]
+    except (OSError, AttributeError):
+        return None
+
+
+def put_sealed(room: str, key: str, content: bytes, put: Callable[[str, Callable[[Any], None]], Any]) -> None:
+    """Keep an entry, unless others could write to the room. put: that of the room, which is made if it is not there."""
+    folder = os.path.join(cache_folder(), room)
+    if cache_folder() and (only_ours(folder) or not os.path.lexists(folder)):
+        put(key, lambda path: _write(path, _seal(key, content) + content))
+
+
+def _seal(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + content).digest()
 
 
 class _Loader(SourceFileLoader):

@@ -60,6 +60,16 @@ class Pair:
         object.__setattr__(self, "outputs", outputs)
         object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
 
+    @property
+    def digest(self) -> str:
+        """A hash of the two nets if they were loaded from files that bear one, else ""."""
+        return str(self.__dict__.get("_digest", ""))
+
+    def _of_files(self, digest: str) -> Pair:
+        """The pair itself, which from now on says so; a copy with other nets does not."""
+        object.__setattr__(self, "_digest", digest)
+        return self
+
     def __reduce__(self) -> Tuple[Any, ...]:
         return Pair, (self.init_net, self.predict_net, self.inputs, self.outputs, dict(self.meta), self.tuning)
 
@@ -96,7 +106,7 @@ class Pair:
         if not (folder / MODEL).exists():
             return Pair.from_files(*(_only_file(folder, name) for name in FILES))
         pair = Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL)}, str(folder))
-        return pair.replace(tuning=read_tuning(folder))
+        return pair.replace(tuning=read_tuning(folder))._of_files(pair.digest)
 
     @staticmethod
     def from_buffers(buffers: Mapping[str, memoryview], source: str) -> Pair:
@@ -104,7 +114,8 @@ class Pair:
         model = parse_model(buffers[MODEL], f"{source}/{MODEL}")
         nets = [_verified_net(buffers[name], model.sha256[name], f"{source}/{name}") for name in FILES]
         try:
-            return Pair(nets[0], nets[1], model.inputs, model.outputs, model.meta).check()
+            pair = Pair(nets[0], nets[1], model.inputs, model.outputs, model.meta).check()
+            return pair._of_files(" ".join(model.sha256[name] for name in FILES))
         except PairError as error:
             raise PairError(f"{source}: {error}") from None
 

@@ -8,7 +8,7 @@ shapes that the border produced and kept for the next run.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from runtime_arm.planning.memory_sharing import Decisions, MemoryPlan, Place, pl
 from runtime_arm.planning.steps import Environment, Step, Value
 from runtime_arm.planning.trace import Trace, Unpacked, set_lifetimes
 from runtime_arm.planning.verify import verify
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.planning.kept_plans import KeptPlan
 
 
 class MemoryHabits:
@@ -74,6 +78,17 @@ def _same(one: Optional[Array], other: Optional[Array]) -> bool:
     )
 
 
+class Draft(NamedTuple):
+    """What is decided before anything has memory: the values by name, those that are fed, the steps, where each value
+    and buffer lies, and the index of the operator at the border, if there is one."""
+
+    env: Environment
+    feeds: List[Value]
+    steps: List[Step]
+    memory: MemoryPlan
+    border_at: Optional[int]
+
+
 PlaceSteps = Callable[[Sequence[Step], Set[Value]], List[Step]]  # steps and the values that survive them -> steps
 
 
@@ -102,7 +117,7 @@ class Segment:
     ``run_border`` makes the function that runs a border operator. ``runs[i]`` runs ``running[i]``; if ``workers`` split
     that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` by one that waits for the
     others (see ``execution/workers.py``). ``place`` may put steps of a device in the place of others (see
-    ``gpu/placement.py``).
+    ``gpu/placement.py``). ``kept`` may know what was planned in an earlier start.
     """
 
     def __init__(
@@ -116,14 +131,45 @@ class Segment:
         run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
         workers: int = 1,
         place: Optional[PlaceSteps] = None,
+        kept: Optional[KeptPlan] = None,
     ):
+        draft: Optional[Draft] = None if kept is None else kept.find()
+        if draft is None:
+            draft = self._draft(ops, start, env, set(fetched), set(outputs), packed, workers, place)
+            if kept is not None:
+                kept.keep(draft)
+        self.env, self.feeds, self.steps, layout, self.border_at = draft
+        self.survivors = self._survivors(ops, fetched)
+        self.border: Optional[Border] = None
+        self.successors: Dict[Any, Segment] = {}
+        self.layout = layout
+        self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
+        scratch = self._bind(layout, workers > 1)
+        self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
+        self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        self.runs = [parts[0] for parts in self.bound]
+        self.is_split = any(len(parts) > 1 for parts in self.bound)
+        self.verify()
+        if self.border_at is not None:
+            op = ops[self.border_at]
+            self.border = Border(op, [self.env.get(name) if name else None for name in op.input], run_border(op, self))
+
+    def _draft(
+        self,
+        ops: Sequence[OperatorDef],
+        start: int,
+        env: Environment,
+        fetched: Set[str],
+        outputs: Set[str],
+        packed: PackedWeights,
+        workers: int,
+        place: Optional[PlaceSteps],
+    ) -> Draft:
         trace = Trace(ops, start, env, packed.unpacked)
         self.env = trace.env
         self.feeds = trace.feeds
         self.steps = trace.steps
-        self.border: Optional[Border] = None
         self.border_at = trace.border_at
-        self.successors: Dict[Any, Segment] = {}
         self.survivors = self._survivors(ops, fetched)
         if place is not None:
             self.steps = place(self.steps, set(self._surviving().values()))
@@ -133,17 +179,7 @@ class Segment:
             from runtime_arm.planning.work_splitting import split_work
 
             split_work(self.steps, workers)
-        layout = self.layout = packed.habits.plan(self.steps, self.feeds)
-        self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
-        scratch = self._bind(layout, workers > 1)
-        self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
-        self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
-        self.runs = [parts[0] for parts in self.bound]
-        self.is_split = any(len(parts) > 1 for parts in self.bound)
-        self.verify()
-        if trace.border_at is not None:
-            op = ops[trace.border_at]
-            self.border = Border(op, [self.env.get(name) if name else None for name in op.input], run_border(op, self))
+        return Draft(self.env, self.feeds, self.steps, packed.habits.plan(self.steps, self.feeds), self.border_at)
 
     def _survivors(self, ops: Sequence[OperatorDef], fetched: Iterable[str]) -> Set[str]:
         names = set(fetched)
