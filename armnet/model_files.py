@@ -21,7 +21,7 @@ def models_in(paths: Sequence[AnyPath]) -> List[List[AnyPath]]:
     follows the other; two nets of Caffe2 that follow each other belong together. A folder of a few networks of Caffe
     stands for their files: they may be the stages of an MTCNN."""
     models: List[List[AnyPath]] = []
-    for path in [one for path in paths for one in _stages(path) or [path]]:
+    for path in [file for given in paths for file in _stages(given) or [given]]:
         homes = [model for model in models if _lacks(model, path)]
         named = [model for model in homes if _stem(model[0]) == _stem(path)]
         home = named or [model for model in homes if model is models[-1]]

@@ -23,7 +23,7 @@ CEIL_MODE = "ceil mode: whether a window that is not whole counts"
 LAYOUT = "layout: NCHW and NHWC, or a transposition"
 CHANNEL_ORDER = "channel order: RGB and BGR"
 EPSILON = "epsilon: that of a normalisation, or one that prevents a division by zero"
-QUANTISATION = "quantisation: the steps of integers, or values beyond the range that calibration saw; armnet diff tells what it costs"
+QUANTISATION = "quantisation: the steps of integers, or values beyond the calibrated range; armnet diff tells its cost"
 RESIZE_ROUNDING = "resize rounding: how coordinates are transformed, and which pixel is nearest"
 
 _POOLS, _RESIZES, _WINDOWS = ("Pool",), ("Resize", "Upsample", "Interp"), ("Conv", "Pool")

@@ -38,6 +38,8 @@ def difference(wanted: Any, actual: Any) -> float:
         return float("inf")
     if (wanted.shape, wanted.dtype) != (actual.shape, actual.dtype):
         return float("inf")
+    if wanted.dtype.kind == "O":
+        return max((_element_difference(a, b) for a, b in zip(wanted.flat, actual.flat)), default=0.0)
     if wanted.dtype.kind not in "fciub":
         return 0.0 if np.array_equal(wanted, actual) else float("inf")
     if wanted.dtype.kind in "iub" and np.array_equal(wanted, actual):
@@ -48,3 +50,10 @@ def difference(wanted: Any, actual: Any) -> float:
         return float("inf")
     wanted, actual = (values[finite].astype(wide) for values in (wanted, actual))
     return float(np.abs(wanted - actual).max(initial=0.0) / (np.abs(wanted).max(initial=0.0) or 1.0))
+
+
+def _element_difference(wanted: Any, actual: Any) -> float:
+    """The difference of two elements of a sequence, or of two strings."""
+    if isinstance(wanted, np.ndarray):
+        return difference(wanted, actual)
+    return 0.0 if type(wanted) is type(actual) and wanted == actual else float("inf")

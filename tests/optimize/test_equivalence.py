@@ -147,9 +147,19 @@ def test_the_report_says_why_nothing_was_compared() -> None:
     assert report.notes[-1].startswith("results were not compared with the plain net's, by shapes and dtypes alone: ")
 
 
+def sequence(*elements: Any) -> np.ndarray:
+    held = np.empty(len(elements), object)
+    for place, element in enumerate(elements):
+        held[place] = np.array(element, np.float32)
+    return held
+
+
 @pytest.mark.parametrize(
     ("wanted", "actual", "expected"),
     [
+        (sequence([1, 4], [2]), sequence([1, 4], [2]), 0.0),
+        (sequence([1, 4], [2]), sequence([1, 3], [2]), 0.25),
+        (sequence([1, 4], [2]), sequence([1, 4], [[2]]), np.inf),
         (np.ones((1, 4)), np.ones((1, 1, 4)), np.inf),
         (np.ones(4, np.float32), np.ones(4), np.inf),
         (np.array([1.0, np.nan]), np.array([1.0, np.nan]), 0.0),

@@ -85,8 +85,9 @@ class Phases:
         if len(overlaps) < len(met):
             return None
         inside = tuple(overlap.out for overlap in overlaps)
-        pixels = image[(slice(None), *[overlap.image for overlap in overlaps])]
-        return pixels, phase[(slice(None), *inside)], (*inside, slice(0, self.inner))
+        of_image: Tuple[slice, ...] = (slice(None), *[overlap.image for overlap in overlaps])
+        of_phase: Tuple[slice, ...] = (slice(None), *inside)
+        return image[of_image], phase[of_phase], (*inside, slice(0, self.inner))
 
     @property
     def covers(self) -> bool:

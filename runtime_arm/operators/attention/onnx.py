@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.errors import ArgumentError
+from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.attention.cache import store_specs, stores, storing, together
 from runtime_arm.operators.attention.core import (
@@ -149,9 +149,18 @@ def bias64(
     op: OperatorDef, q: Array, k: Array, mask: Optional[Array], past: int = 0, lengths: Optional[Array] = None
 ) -> Array:
     """What is added to the scores (B, H, S, T) of queries q (B, H, S, D) and all keys k (B, N, T, D)."""
+    if lengths is not None:
+        _check_lengths(op, lengths, k.shape[2])
     offset: Any = past if lengths is None else lengths.astype(np.int64) - q.shape[2]
     bias = band64(q.shape[2], k.shape[2], offset, _sides(op), lengths)
     return bias if mask is None else bias + _padded(mask, k.shape[2])
+
+
+def _check_lengths(op: OperatorDef, lengths: Array, keys: int) -> None:
+    """OperatorError unless every batch has 0 to ``keys`` keys that are no padding."""
+    for count in lengths.tolist():
+        if not 0 <= count <= keys:
+            raise OperatorError(op, f"{count} keys cannot be seen, there are {keys}: lengths must be 0 to {keys}")
 
 
 @attention.reference
@@ -229,11 +238,14 @@ def attention_numpy(call: Call) -> Run:
         prepare=together(fills),
     )
     attend = blocked(call, problem, call.scratch[:2])
-    if bias is None:
+    if bias is None and lengths is None:
         return attend
 
     def run() -> None:
-        _fill_bias(bias, mask)
+        if lengths is not None:
+            _check_lengths(op, lengths, size.keys)
+        if bias is not None:
+            _fill_bias(bias, mask)
         attend()
 
     return run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
-from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
 
 
@@ -68,6 +68,17 @@ def test_numbers_of_keys(causal: int) -> None:
         if not causal:
             np.testing.assert_allclose(y[batch], whole[0], atol=1e-6)
     assert (y[1, :, :2] == 0).all() == bool(causal)
+
+
+@pytest.mark.parametrize("engine", ["REFERENCE", "NUMPY"])
+@pytest.mark.parametrize("count", [-1, 10, 2**40])
+def test_more_keys_than_there_are_cannot_be_seen(engine: str, count: int) -> None:
+    draw = Draws(0)
+    operands: List[Any] = [draw.real(1, 2, 4, 8), draw.real(1, 2, 9, 8), draw.real(1, 2, 9, 8), None, None, None]
+    operands.append(np.array([count], np.int64))
+    op = operator("Attention", operands, ["y"], "onnx", {"is_causal": 1})
+    with pytest.raises(OperatorError, match=f"{count} keys cannot be seen, there are 9"):
+        run_kernel(op, operands, engine)
 
 
 def test_refusals() -> None:
