@@ -12,12 +12,7 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn
 
-_SLOTS = (
-    (0, 0, 1),
-    (2, 1, 2),
-    (3, 2, 3),
-    (1, 3, 4),
-)  # slots of i, o, f, g, and where the gates i, f, g, o begin and end
+_SLOTS = ((1, 0, 2), (3, 2, 3), (0, 3, 4))  # slots of o, i, f, g, and where the gates i and f, g, o begin and end
 
 
 def _refuses(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:

@@ -75,9 +75,16 @@ def _work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work
 
 
 def _parts(op: OperatorDef, w: Array, r: Array, b: Optional[Array]) -> Tuple[List[Part], List[Part], List[Part]]:
-    """Inputs, recurrent weights and biases of a direction; a GRU that resets last has the slots b, z, r and h."""
+    """Inputs, recurrent weights and biases of a direction; a GRU that resets last has the slots b, z, r and h, an LSTM
+    o, i, f and c."""
     n, rows = r.shape[1], GATES[op.type] * r.shape[1]
     given, fed = (None, None) if b is None else (b[:rows], b[rows:])
+    if op.type == "LSTM":
+        cuts = [(1, slice(0, n)), (0, slice(n, 2 * n)), (2, slice(2 * n, 4 * n))]
+        inputs, recurrent, *biases = (
+            [(slot, part[cut]) for slot, cut in cuts] for part in (w, r, given, fed) if part is not None
+        )
+        return inputs, recurrent, [bias for both in biases for bias in both]
     if op.type == "GRU" and op.get_bool("linear_before_reset"):
         recurrent = [(1, r[: 2 * n]), (0, r[2 * n :])]
         if given is None or fed is None:

@@ -13,7 +13,7 @@ from runtime_arm.operators.recurrent.unrolled import Side, scratch_of, unrolled
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 
-GATES = (0, 2, 3, 1)  # of TensorFlow Lite's order i, f, c, o: the slot of each, in the order i, o, f, c
+GATES = (1, 2, 3, 0)  # of TensorFlow Lite's order i, f, c, o: the slot of each, in the order o, i, f, c
 _EXTRAS = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, normalisation
 _HIDDEN, _CELL = 18, 19
 
