@@ -1,0 +1,1 @@
+"""What ``scripts/fuzz_models`` changes, and how."""
