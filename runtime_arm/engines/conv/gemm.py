@@ -130,3 +130,14 @@ def multiplies_small() -> bool:
     """Whether this BLAS has kernels for small matrices: OpenBLAS from 0.3.17 on CPUs with AVX-512."""
     library = blas.loaded()
     return library is not None and library.core in ("SkylakeX", "Cooperlake", "SapphireRapids")
+
+
+@lru_cache(None)
+def halves_vectors() -> bool:
+    """Whether this CPU multiplies vectors of 512 bits as two halves, as those of AMD's family 25 do (Zen 4)."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(512)
+    except OSError:
+        return False
+    return b"AuthenticAMD" in text and b"cpu family\t: 25\n" in text

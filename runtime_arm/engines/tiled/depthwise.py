@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.epilogue import bias, finish
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, strips_of
 from runtime_arm.machine.caches import usual_block_nbytes
@@ -31,7 +32,9 @@ from runtime_arm.registry.steps import Step
 
 RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
-MULTIPLY_ADD = 11  # what one takes of einsum's, and what follows it, in multiplies of a large matrix product
+MULTIPLY_ADD = 8.6  # what one takes of einsum's, in multiplies of a large matrix product
+CALLS = 400_000  # the calls of a layer of a few strips, where wide vectors multiply fast
+STRIDED_TAPS = 1.75  # times as many taps take the time of those that pass over pixels
 
 
 @record(frozen=True, eq=False, repr=False)
@@ -52,8 +55,9 @@ class Depthwise:
     @property
     def work(self) -> Work:
         kernel, y = self.convolution.window.kernel, self.y
-        taps = kernel[0] * kernel[1] * (1.5 if self.x.tile > 1 else 1)
-        return Work(0, MULTIPLY_ADD * taps * y.batch * y.channels * y.height * y.width)
+        taps = kernel[0] * kernel[1] * (STRIDED_TAPS if self.x.tile > 1 else 1)
+        calls = CALLS if gemm.multiplies_small() else 0
+        return Work(0, (MULTIPLY_ADD * taps + 2 * PASS) * y.batch * y.channels * y.height * y.pitch + calls)
 
     @property
     def elements(self) -> int:

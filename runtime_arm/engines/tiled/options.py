@@ -29,9 +29,6 @@ from runtime_arm.registry.layouts import Layout, Planes, Tiles
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
-CALLS = (
-    120_000  # what the calls of a conversion take, in multiplies of a large matrix product: it counts in tiny images
-)
 SCATTERED = 100  # what an element takes that is copied alone, in multiplies of a large matrix product
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Iterator, List, Optional, Sequence
 
+from runtime_arm.engines.tiled.options import conversion
 from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
+from runtime_arm.engines.tiled.stem import FEW_CHANNELS
 from runtime_arm.operators.fused.separable_block import Parts, block_of, separable_block
 from runtime_arm.planning.merges.kinds import Before, Merge, is_depthwise
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.layouts import Planes, Tiles
 
 
 def merges(last: Step, before: Before) -> Iterator[Merge]:
@@ -21,10 +24,22 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
     depthwise = _without_addend(before(last))
     if depthwise is None or not is_depthwise(depthwise):
         return
-    yield _merge(None, depthwise, last)
-    expand = _without_addend(before(depthwise))
+    maker = before(depthwise)
+    yield _merge(None, depthwise, last)._replace(saves=-_into_planes(depthwise, maker))
+    expand = _without_addend(maker)
     if expand is not None and not is_depthwise(expand):
         yield _merge(expand, depthwise, last)
+
+
+def _into_planes(depthwise: Step, maker: Optional[Step]) -> float:
+    """The time to bring the input into planes, which only stems among the dense convolutions can write."""
+    x, of = depthwise.in_specs[0], None if maker is None else maker.in_specs[0]
+    assert x is not None
+    if maker is not None and of is not None:
+        dense = maker.schema.kind is Kind.CONVOLUTION and not is_depthwise(maker)
+        if not dense or of.shape[1] <= FEW_CHANNELS:
+            return 0.0
+    return conversion(x, Tiles.of(x, 1, 1), Planes(Tiles.of(x, 2, 1)))[1].time
 
 
 def _merge(expand: Optional[Step], depthwise: Step, project: Optional[Step]) -> Merge:

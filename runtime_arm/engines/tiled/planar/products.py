@@ -33,6 +33,7 @@ from runtime_arm.registry.steps import Step, copy, multiply
 # What one weight takes with so many lanes, in multiplies of a large matrix product. Measured: 100, 145 and 135 GFLOP/s,
 # whether the filters lie in memory or in the cache, where a large product has 125.
 COSTS: Dict[int, int] = {16: 20, 32: 28, 64: 58}
+HALVES_COST = 72  # with 64 lanes, where the CPU halves vectors: 110 GFLOP/s beside 105 of panels, which waste no lanes
 LANES, FILTERS = max(COSTS), 6  # of the results that BLAS holds in registers
 LEAST_DEPTHS = {16: 96, 32: 96, 64: 256}  # of the matrices; below, panels with the channels last stay in a near cache
 MOST_DEPTH = gemm.SMALL_PRODUCT // (LANES * FILTERS)  # of a product; beyond, sums are computed in parts
@@ -57,7 +58,8 @@ def suits(positions: int, depth: int, width: int, products: int = 1, planes: int
 def work(positions: int, depth: int, width: int, products: int = 1, planes: int = 1) -> Work:
     """What that takes; the parameters are those of ``suits``."""
     count = lanes(positions)
-    return Work(products * depth * width * COSTS[count], STRIDED / 2 * planes * count * (depth + width))
+    cost = HALVES_COST if count == LANES and gemm.halves_vectors() else COSTS[count]
+    return Work(products * depth * width * cost, STRIDED / 2 * planes * count * (depth + width))
 
 
 class Filters:

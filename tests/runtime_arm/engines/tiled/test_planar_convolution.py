@@ -186,6 +186,7 @@ def test_hints_of_small_blocks_change_no_result(workers: int) -> None:
 
 def test_where_channels_first_pays(monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    monkeypatch.setattr(gemm, "halves_vectors", lambda: False)
     assert tiles_that_suit(512, (28, 28), 512) == [(4, 4)]
     assert tiles_that_suit(512, (14, 14), 512) == [(2, 2), (2, 4), (4, 4)]
     assert tiles_that_suit(512, (7, 7), 512) == [(2, 2), (2, 4), (4, 4)]
@@ -195,11 +196,15 @@ def test_where_channels_first_pays(monkeypatch: Any) -> None:
     assert tiles_that_suit(512, (14, 14), 8) == []
     assert planar.suits(49, 1024, 2048)
     assert not planar.suits(49, 1024, 32)
+    monkeypatch.setattr(gemm, "halves_vectors", lambda: True)
+    assert not planar.suits(49, 1024, 2048)
+    assert planar.suits(32, 1024, 2048)
 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_deep_layers_of_few_pixels_are_planar_where_small_products_are_fast(small: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: small)
+    monkeypatch.setattr(gemm, "halves_vectors", lambda: False)
     bound: List[Any] = []
     bind = PlanarColumns.bind
     monkeypatch.setattr(PlanarColumns, "bind", lambda way, call: bound.append(call) or bind(way, call))
