@@ -7,7 +7,7 @@ from typing import Any, List
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, specs_of
-from runtime_arm.engines.conv import backward, depthwise
+from runtime_arm.engines.conv import depthwise, gradient_columns
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
@@ -43,8 +43,8 @@ def operator(type: str, shapes: Any, arguments: Any, no_bias: bool, outputs: int
 @pytest.mark.parametrize("no_bias", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_blocks_of_any_size_add_up(monkeypatch: Any, case: Any, no_bias: bool, nbytes: int) -> None:
-    monkeypatch.setattr(backward, "COLUMN_NBYTES", nbytes)
-    monkeypatch.setattr(backward, "MOST_NBYTES", nbytes)
+    monkeypatch.setattr(gradient_columns, "COLUMN_NBYTES", nbytes)
+    monkeypatch.setattr(gradient_columns, "MOST_NBYTES", nbytes)
     type, *shapes, arguments = case
     op, operands = operator(type, shapes, arguments, no_bias)
     engines = ["DEPTHWISE", "IM2COL"] if arguments.get("group") == 6 else ["IM2COL"]
