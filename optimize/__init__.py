@@ -50,16 +50,17 @@ def optimize(
     stop_after: Optional[int] = None,
     shapes: Optional[Shapes] = None,
     threads: Optional[int] = None,
+    device: Optional[str] = None,
     report: Optional[Report] = None,
     progress: Progress = quiet,
 ) -> Pair:
     """Returns a pair that computes the same at less cost. Optimising its result again changes nothing.
 
-    engines, accuracy, threads: as for ``pick_engines``. caffe2_compatible: use only operators and encodings that Caffe2
-    has. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order: do not move operators
-    to save memory. merge_parallel: merge 1x1 convolutions that read the same blob into one. paranoid: try the result in
-    poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make at most this many steps, to find the one
-    that spoils a result. shapes: examples of input shapes that the pair leaves open, by default
+    engines, accuracy, threads, device: as for ``pick_engines``. caffe2_compatible: use only operators and encodings
+    that Caffe2 has. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order: do not
+    move operators to save memory. merge_parallel: merge 1x1 convolutions that read the same blob into one. paranoid:
+    try the result in poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make at most this many
+    steps, to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open, by default
     the size of pictures that model.json states; they are for measuring and trying out, and the result runs with every
     other shape with which the pair does.
     report: collects what was done and what was refused. progress: called with what is being done, how many of these
@@ -97,6 +98,7 @@ def optimize(
             accuracy=accuracy,
             plain=known,
             threads=threads,
+            device=device,
             stop_after=stop_after,
             report=report,
             progress=progress,

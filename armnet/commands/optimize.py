@@ -3,6 +3,7 @@
   armnet optimize PAIR -o PAIR2
   armnet optimize PAIR -o PAIR2 --explain           what was done, what was not and why, which engine runs what
   armnet optimize PAIR -o PAIR2 --engines measure   time the engines on this machine; the result is in tuning.json
+  armnet optimize PAIR -o PAIR2 --engines measure --device opencl:0
   armnet optimize PAIR -o PAIR2 --accuracy 1e-5     rule out engines that round more than that
   armnet optimize PAIR -o PAIR2 --stop-after 12     do only 12 steps, to find the step that spoils a result
 
@@ -39,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threads", type=int, metavar="N", help="measure for N cores (default: for one core and for all)"
+    )
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="also measure which operators opencl:0, cuda:0, ... does faster, copies included (default: the processor "
+        "alone)",
     )
     add_shapes(parser, "examples of input shapes, where the pair leaves sizes open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use no operator that Caffe2 lacks")
@@ -78,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
             args.engines,
             accuracy=args.accuracy,
             threads=args.threads,
+            device=args.device,
             caffe2_compatible=args.caffe2_compatible,
             keep_biases=args.keep_biases,
             keep_order=args.keep_order,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from statistics import median
-from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from optimize.engines.options import Option, Options
 from optimize.engines.sample_inputs import drawn
@@ -102,10 +102,17 @@ def with_engines(pair: Pair, chosen: Mapping[int, str]) -> Pair:
     return pair.replace(predict_net=pair.predict_net.replace(op=tuple(ops)))
 
 
-def seconds_of(pairs: Sequence[Pair], specs: Mapping[str, TensorSpec], threads: int, rounds: int = 9) -> List[float]:
-    """How long an inference of each pair takes: medians of interleaved runs."""
+def seconds_of(
+    pairs: Sequence[Pair],
+    specs: Mapping[str, TensorSpec],
+    threads: int,
+    rounds: int = 9,
+    devices: Sequence[Optional[str]] = (),
+) -> List[float]:
+    """How long an inference of each pair takes, on its device if it has one: medians of interleaved runs."""
     feeds = drawn(specs)
-    predictors = [Predictor(pair, threads=threads) for pair in pairs]
+    beside = devices or [None] * len(pairs)
+    predictors = [Predictor(pair, threads=threads, device=device) for pair, device in zip(pairs, beside)]
     taken: List[List[float]] = [[] for _ in pairs]
     try:
         for at in range(rounds + 1):

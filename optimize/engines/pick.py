@@ -15,6 +15,7 @@ from optimize.engines.measure import (
     time_options,
     with_engines,
 )
+from optimize.engines.measure_device import with_device
 from optimize.engines.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
 from optimize.engines.options import Option, Options, options_of
 from optimize.engines.trials import Trials
@@ -42,6 +43,7 @@ def pick_engines(
     accuracy: Optional[float] = None,
     plain: Optional[Pair] = None,
     threads: Optional[int] = None,
+    device: Optional[str] = None,
     stop_after: Optional[int] = None,
     report: Optional[Report] = None,
     progress: Progress = quiet,
@@ -49,14 +51,16 @@ def pick_engines(
 ) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
-    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times the
-    engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated list
-    forces engines on operators that have one of them. accuracy: how far outputs may differ from those of ``plain``, the
-    pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on random inputs;
-    engines that exceed it are ruled out in the net itself, so that it holds on every machine, first where they gain
-    least. threads: the number to measure for; by default one, and all cores. report: collects every choice; ruling out
-    engines of an operator is a step, of which stop_after allows this many in all. progress: called with what is being
-    done, how many of these are done, and of how many. trials: collects what the nets showed, for others who need it.
+    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times
+    the engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated
+    list forces engines on operators that have one of them. accuracy: how far outputs may differ from those of
+    ``plain``, the pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on
+    random inputs; engines that exceed it are ruled out in the net itself, so that it holds on every machine, first
+    where they gain least. threads: the number to measure for; by default one, and all cores. device: a device beside
+    the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the ``tuning``.
+    report: collects every choice; ruling out engines of an operator is a step, of which stop_after allows this many in
+    all. progress: called with what is being done, how many of these are done, and of how many. trials: collects what
+    the nets showed, for others who need it.
     UsageError for engines that do not exist and for options that contradict each other.
 
     Examples:
@@ -74,6 +78,8 @@ def pick_engines(
         raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
     if threads is not None and engines != MEASURE:
         raise UsageError("a number of threads is for engines that are measured")
+    if device is not None and engines != MEASURE:
+        raise UsageError('a device is for engines that are measured: engines="measure", --engines measure')
     if threads is not None and threads < 1:
         raise UsageError(f"the number of threads must be positive, got {threads}")
     try:
@@ -90,6 +96,8 @@ def pick_engines(
         return _explained(result.replace(tuning=_kept(known, result)), report, options)
     for count in [threads] if threads else sorted({1, useful_cores()}):
         result = picker.measured(result, count, progress)
+        if device is not None:
+            result = with_device(result, device, picker.specs, count, picker.accuracy, report, progress)
     return _explained(result, report)
 
 
@@ -102,8 +110,8 @@ class _Picker:
     """Chooses for one pair within one budget."""
 
     def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report, trials: Trials):
-        self._pair, self._accuracy, self._report = pair, accuracy, report
-        self._specs = trials.specs = sample_specs(pair.inputs)
+        self._pair, self.accuracy, self._report = pair, accuracy, report
+        self.specs = trials.specs = sample_specs(pair.inputs)
         self._budget = Budget(plain, pair, trials)
         self.options = self._budget.options
 
@@ -132,25 +140,25 @@ class _Picker:
         An engine that is faster by itself may need conversions between layouts around it, so it is tried in the net.
         """
         bare = pair.replace(tuning=None)
-        options = options_of(bare, self._specs)
-        timings = time_options(bare, options, self._specs, threads, progress)
+        options = options_of(bare, self.specs)
+        timings = time_options(bare, options, self.specs, threads, progress)
         picks = self._faster(bare, promising(options, timings), threads, progress)
         engines = _names(picks)
-        hints = faster_hints(with_engines(bare, engines), self._specs, threads, progress)
+        hints = faster_hints(with_engines(bare, engines), self.specs, threads, progress)
         for place, hint in hints.items():
             engines[place] = f"{engines[place]},{hint}" if place in engines else hint
-        workers = faster_workers(with_engines(bare, engines), self._specs, threads, progress)
+        workers = faster_workers(with_engines(bare, engines), self.specs, threads, progress)
         seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
-        tuned = pair.replace(tuning=tuning_of(pair, self._specs, threads, engines, seconds, workers))
+        tuned = pair.replace(tuning=tuning_of(pair, self.specs, threads, engines, seconds, workers))
         compare = seconds_of if workers == PROCESSES else seconds_apart
-        before, after = compare([bare, tuned], self._specs, threads)
+        before, after = compare([bare, tuned], self.specs, threads)
         progress("done", 1, 1)
         if after > before:
             self._report.notes.append(
                 f"threads={threads}: nothing that was measured is faster than the runtime's own "
                 f"choice, {before * 1e3:.2f} ms"
             )
-            return pair.replace(tuning=tuning_of(pair, self._specs, threads, {}, seconds))
+            return pair.replace(tuning=tuning_of(pair, self.specs, threads, {}, seconds))
         self._report.notes.append(
             f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, {after * 1e3:.2f} ms with "
             f"{len(picks)} engines and {len(hints)} sizes of blocks or panels chosen by what was measured"
@@ -168,7 +176,7 @@ class _Picker:
             progress("trials in the whole net", number, len(candidates))
             trial = {**picks, **candidate}
             pairs = [with_engines(bare, _names(picks)), with_engines(bare, _names(trial))]
-            now, then = seconds_of(pairs, self._specs, threads, TRIAL_ROUNDS)
+            now, then = seconds_of(pairs, self.specs, threads, TRIAL_ROUNDS)
             if then < WORTHWHILE * now and self._is_accurate(pairs[1], candidate):
                 picks = trial
             if time.perf_counter() > end:
@@ -178,23 +186,23 @@ class _Picker:
     def _is_accurate(self, pair: Pair, picks: Picks) -> bool:
         if all(option.error <= DIRECT for option in picks.values()):
             return True
-        return self._budget.error(pair) <= self._accuracy
+        return self._budget.error(pair) <= self.accuracy
 
     def _limits(self, chosen: Picks, gains: Mapping[int, float], pair_of: Callable[[Limits], Pair]) -> Limits:
         """Limits of the error of operators that keep the net within its budget."""
         errors = {place: option.error for place, option in chosen.items()}
         if not self._budget.is_needed:
             return {}
-        limits = find_limits(errors, gains, lambda limits: self._budget.error(pair_of(limits)) <= self._accuracy)
+        limits = find_limits(errors, gains, lambda limits: self._budget.error(pair_of(limits)) <= self.accuracy)
         error = self._budget.error(pair_of(limits))
         if self._budget.sees_nothing:
             self._report.warnings.append("outputs are zero for random inputs, so errors of engines do not show")
             return limits
         self._report.error = error
-        if error > self._accuracy:
+        if error > self.accuracy:
             self._report.warnings.append(
                 f"without any engine that rounds more, outputs still differ by {error:.2g} of "
-                f"their largest magnitude, which is more than {self._accuracy:g}"
+                f"their largest magnitude, which is more than {self.accuracy:g}"
             )
         return limits
 

@@ -13,7 +13,7 @@ from runtime_arm.errors import FeedError, there_are
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
-from runtime_arm.planning.plan import PackedWeights, PlaceSteps, Segment
+from runtime_arm.planning.plan import PackedWeights, Segment
 from runtime_arm.planning.steps import FEED_STEP, Environment, Value
 from runtime_arm.registry.engine_wishes import preferring
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
@@ -21,8 +21,14 @@ from runtime_arm.registry.shape_inference import content, infer_net
 from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 
 if TYPE_CHECKING:
+    from typing import Set
+
     from runtime_arm.execution.carrying import Carried
     from runtime_arm.execution.workers import Crew
+    from runtime_arm.pair.tuning import OnDevice
+    from runtime_arm.planning.steps import Step
+
+    PutSteps = Callable[[Sequence[Step], Set[Value], Optional[OnDevice]], List[Step]]  # the last: what was measured
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
 SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
@@ -33,7 +39,8 @@ class Executor:
 
     Only one call may run at a time. ``workers`` split the steps for which that pays; this process is one of them, and
     the others start with the first run. ``tuned`` returns, for the specs of the feeds, the engines that operators
-    prefer, and whether BLAS threads replace the workers. ``place`` puts steps on a device, see ``gpu/placement.py``.
+    prefer, whether BLAS threads replace the workers, and what pays on a device. ``place`` puts steps on a device, see
+    ``gpu/placement.py``.
     ``digest``: a hash of the net and its constants, with which the first plan is kept for the next start; "" for none.
     """
 
@@ -43,7 +50,7 @@ class Executor:
         constants: Mapping[str, Any],
         workers: int = 1,
         tuned: Callable[[Mapping[str, TensorSpec]], Tuned] = lambda feeds: UNTUNED,
-        place: Optional[PlaceSteps] = None,
+        place: Optional[PutSteps] = None,
         digest: str = "",
     ):
         self.net = net
@@ -147,13 +154,14 @@ class Executor:
     def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
-        outputs, kept = self.net.external_output, None
-        if self._digest and not self._entries and not start and self._place is None:
+        outputs, put, kept = self.net.external_output, self._place, None
+        place = None if put is None else lambda steps, wanted: put(steps, wanted, tuned.device)
+        if self._digest and not self._entries and not start and place is None:
             from runtime_arm.planning.kept_plans import KeptPlan  # nets without files do without
 
             fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
             kept = KeptPlan((self._digest, fed, fetches, outputs, workers), ops, env)
-        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers, self._place, kept)
+        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers, place, kept)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked, forget the plans: their memory is shared with the parent, which uses

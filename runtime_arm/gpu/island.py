@@ -44,7 +44,12 @@ class Session:
         """Stop using the device, and say so once."""
         if self.failure is None:
             self.failure = f"{self.device.spec} failed: {error}; the processor finished the run and does the next ones"
-            self.notes.append(self.failure)
+            self.note(self.failure)
+
+    def note(self, line: str) -> None:
+        """Tell the user once."""
+        if line not in self.notes:
+            self.notes.append(line)
 
 
 class Traffic(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Set
 from runtime_arm.gpu.island import Island, Session
 from runtime_arm.gpu.lowering.registry import refusal
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.tuning import OnDevice
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec
@@ -32,11 +33,15 @@ class Placement:
         self._refuse = refuse
         self._least_layers = least_layers
 
-    def place(self, steps: Sequence[Step], wanted: Set[Value]) -> List[Step]:
-        """The steps with islands instead of those that run on the device. wanted: the values read after the last."""
+    def place(self, steps: Sequence[Step], wanted: Set[Value], measured: Optional[OnDevice] = None) -> List[Step]:
+        """The steps with islands instead of those that run on the device.
+
+        wanted: the values read after the last step. measured: what pays there, if it was measured on this device.
+        """
         if self.session.failure is not None:
             return list(steps)
         on_device = {step for step in steps if self._fits(step)}
+        on_device -= self._slower(on_device, measured)
         while True:
             groups = _islands(steps, on_device)
             poor = [group for group in groups if sum(_is_layer(step) for step in group) < self._least_layers]
@@ -56,6 +61,23 @@ class Placement:
         if reason is not None:
             self.reasons[step] = reason
         return reason is None
+
+    def _slower(self, steps: Set[Step], measured: Optional[OnDevice]) -> Set[Step]:
+        """The steps that the processor does faster, as measured."""
+        if measured is None:
+            return set()
+        device = self.session.device
+        if (measured.name, measured.driver) != (device.name, device.driver):
+            self.session.note(
+                f"what tuning.json says of a device is ignored: it is about {measured.name} ({measured.driver}); "
+                f"armnet optimize --engines measure --device {device.spec} renews it"
+            )
+            return set()
+        slower = {step for step in steps if step.index not in measured.operators}
+        self.reasons.update((step, "the processor is faster, as measured") for step in slower)
+        if not measured.operators:
+            self.session.note(f"nothing runs on {device.spec}: the processor is faster, as tuning.json says")
+        return slower
 
     def _island(self, group: Sequence[Step], steps: Sequence[Step], wanted: Set[Value]) -> Island:
         inside = set(group)

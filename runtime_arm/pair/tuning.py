@@ -4,10 +4,14 @@
      "machine": {"cpu": "4 x Cortex-A72", "cores": 4, "caches": {...}, "numpy": "1.26.4", "blas": "..."},
      "measurements": [{"shapes": {"data": [1, 3, 224, 224]}, "threads": 4, "workers": "processes",
                        "engines": {"0": "IM2COL,block=524288", "1": "WINOGRAD:f4x4_3x3"},
-                       "seconds": {"0": {"IM2COL": 0.0012}, "1": {"IM2COL": 0.0041, "WINOGRAD:f4x4_3x3": 0.0022}}}]}
+                       "seconds": {"0": {"IM2COL": 0.0012}, "1": {"IM2COL": 0.0041, "WINOGRAD:f4x4_3x3": 0.0022}},
+                       "device": {"spec": "opencl:0", "name": "Mali-G52", "driver": "ARM Platform 3.0",
+                                  "operators": [0, 1, 2],
+                                  "islands": [{"operators": [0, 1, 2], "device": 0.0031, "processor": 0.0052}]}}]}
 
 Operators are numbered as in predict_net; engines may have hints (see ``registry/engine_wishes.py``). Workers are
-processes that split the operators (see ``execution/workers.py``), or the BLAS threads of one process. The file is
+processes that split the operators (see ``execution/workers.py``), or the BLAS threads of one process. "device", where a
+device was measured: which operators run there, and the seconds of every island. The file is
 stored beside the pair; the pair's hashes do not cover it. It is a hint: if it was made for another net, machine, number
 of threads or other shapes, or is damaged, it is ignored, with a note.
 """
@@ -35,11 +39,27 @@ _LARGEST_FILE = 1 << 26  # bytes
 Shapes = Mapping[str, Tuple[int, ...]]
 
 
+class OnDevice(NamedTuple):
+    """The operators that run on a device, by number, as measured; ``islands`` has the seconds of each candidate."""
+
+    spec: str
+    name: str
+    driver: str
+    operators: Tuple[int, ...]
+    islands: Tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> Dict[str, Any]:
+        """The object in tuning.json."""
+        return {**self._asdict(), "operators": list(self.operators), "islands": [dict(one) for one in self.islands]}
+
+
 class Tuned(NamedTuple):
-    """How to run a net: the preferred engine of each operator, by its number, and what splits the work."""
+    """How to run a net: the preferred engine of each operator, by its number, what splits the work, and what runs on a
+    device if one is asked for."""
 
     engines: Mapping[int, str] = MappingProxyType({})
     workers: str = PROCESSES
+    device: Optional[OnDevice] = None
 
 
 UNTUNED = Tuned()
@@ -54,10 +74,13 @@ class Measurement(NamedTuple):
     engines: Mapping[int, str]
     seconds: Mapping[int, Mapping[str, float]]
     workers: str = PROCESSES
+    device: Optional[OnDevice] = None
 
     def to_json(self) -> Dict[str, Any]:
         """The object in tuning.json."""
-        return {**self._asdict(), "shapes": {name: list(shape) for name, shape in self.shapes.items()}}
+        content = {**self._asdict(), "shapes": {name: list(shape) for name, shape in self.shapes.items()}}
+        device = content.pop("device")
+        return content if device is None else {**content, "device": device.to_json()}
 
 
 class Tuning(NamedTuple):
@@ -124,7 +147,7 @@ class Tunings:
             given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
             self._ignore(f"nothing was measured for {given} with threads={self._threads}")
             return UNTUNED
-        return Tuned(found.engines, found.workers)
+        return Tuned(found.engines, found.workers, found.device)
 
     def _ignore(self, reason: str) -> None:
         note = f"{TUNING} is ignored: {reason}; armnet optimize --engines measure renews it"
@@ -183,7 +206,17 @@ def _measurement(content: Any) -> Measurement:
     workers = content["workers"]
     if workers not in (PROCESSES, THREADS):
         raise ValueError(f"workers must be {PROCESSES} or {THREADS}, got {workers!r}")
-    return Measurement(shapes, int(content["threads"]), engines, seconds, workers)
+    device = _on_device(content["device"]) if "device" in content else None
+    return Measurement(shapes, int(content["threads"]), engines, seconds, workers, device)
+
+
+def _on_device(content: Any) -> OnDevice:
+    islands = tuple(
+        {"operators": list(_sizes(one["operators"])), **{side: float(one[side]) for side in ("device", "processor")}}
+        for one in content["islands"]
+    )
+    spec, name, driver = (str(content[key]) for key in ("spec", "name", "driver"))
+    return OnDevice(spec, name, driver, _sizes(content["operators"]), islands)
 
 
 def _sizes(shape: Sequence[Any]) -> Tuple[int, ...]:

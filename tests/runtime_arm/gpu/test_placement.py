@@ -17,48 +17,9 @@ from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.island import Island, Session, Traffic
 from runtime_arm.gpu.placement import Placement
 from runtime_arm.gpu.programs import Programs
-from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
-
-SHAPE = (1, 6, 8, 8)
-
-
-def _net() -> Pair:
-    """Two branches, an operator that the device lacks in one of them, a blob that is overwritten, and a reshape."""
-    random = np.random.default_rng(2)
-    weights = {
-        "w1": random.standard_normal((8, 6, 3, 3)) / 7,
-        "w2": random.standard_normal((8, 8, 1, 1)) / 3,
-        "w3": random.standard_normal((8, 8, 3, 3)) / 8,
-        "fc": random.standard_normal((5, 16 * 64)) / 32,
-        "b": random.standard_normal(5),
-    }
-    init = NetDef(
-        name="init",
-        op=tuple(
-            OperatorDef.of(
-                "GivenTensorFill", [], [name], shape=list(w.shape), values=w.astype(np.float32).reshape(-1).tolist()
-            )
-            for name, w in weights.items()
-        ),
-    )
-    ops = (
-        OperatorDef.of("Conv", ["x", "w1"], ["a"], kernel=3, pad=1),
-        OperatorDef.of("Relu", ["a"], ["a"]),
-        OperatorDef.of("Conv", ["a", "w2"], ["left"], kernel=1),
-        OperatorDef.of("Cos", ["a"], ["c"]),
-        OperatorDef.of("Conv", ["c", "w3"], ["right"], kernel=3, pad=1),
-        OperatorDef.of("Sigmoid", ["right"], ["right"]),
-        OperatorDef.of("Concat", ["left", "right"], ["joined", "lengths"], axis=1),
-        OperatorDef.of("Reshape", ["joined"], ["flat", "old"], shape=[1, -1]),
-        OperatorDef.of("FC", ["flat", "fc", "b"], ["y"]),
-        OperatorDef.of("Softmax", ["y"], ["p"]),
-    )
-    predict = NetDef(name="net", op=ops, external_input=("x", *weights), external_output=("p", "left"))
-    return Pair.from_nets(init, predict)
-
-
-X = np.random.default_rng(3).standard_normal(SHAPE).astype(np.float32)
+from tests.runtime_arm.gpu.nets import X, net
 
 
 @pytest.fixture(autouse=True)
@@ -69,14 +30,14 @@ def _device(opened: Tuple[Device, Programs], monkeypatch: pytest.MonkeyPatch) ->
 
 def _placed(opened: Tuple[Device, Programs], refused: Sequence[int]) -> Placement:
     """A placement that leaves these operators, by number, to the processor."""
-    names = [op.signature() for at, op in enumerate(_net().predict_net.op) if at in refused]
+    names = [op.signature() for at, op in enumerate(net().predict_net.op) if at in refused]
     reason = lambda op, inputs, outputs: "the test says so" if op.signature() in names else None  # noqa: E731
     return Placement(Session(*opened), reason, least_layers=0)
 
 
 def _run(placement: Optional[Placement], monkeypatch: Any, keep: Sequence[str] = ()) -> Dict[str, Any]:
     monkeypatch.setattr(predictors, "_placement", lambda device, half: placement)
-    with Predictor(_net(), threads=1) as predictor:
+    with Predictor(net(), threads=1) as predictor:
         predictor.run({"x": X})
         return predictor.run({"x": X}, keep=keep)
 
@@ -88,7 +49,7 @@ def _assert_same(results: Dict[str, Any], expected: Dict[str, Any]) -> None:
 
 
 def test_the_device_runs_what_it_can_in_islands(opened: Tuple[Device, Programs]) -> None:
-    with Predictor(_net(), threads=1) as plain, Predictor(_net(), threads=1, device="opencl:0") as predictor:
+    with Predictor(net(), threads=1) as plain, Predictor(net(), threads=1, device="opencl:0") as predictor:
         _assert_same(predictor.run({"x": X}), plain.run({"x": X}))
         assert predictor.placement is not None
         first, second = predictor.placement.islands
@@ -121,12 +82,11 @@ def test_blobs_inside_an_island_can_be_fetched(opened: Any, monkeypatch: pytest.
 
 def test_the_processor_works_while_an_island_runs(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step that waits for the device comes after those that do not need it."""
-    pair = _net()
+    pair = net()
     beside = OperatorDef.of("Cos", ["x"], ["beside"])
-    net = pair.predict_net
-    pair = Pair.from_nets(
-        pair.init_net, net.replace(op=(*net.op, beside), external_output=(*net.external_output, "beside"))
-    )
+    predict = pair.predict_net
+    predict = predict.replace(op=(*predict.op, beside), external_output=(*predict.external_output, "beside"))
+    pair = Pair.from_nets(pair.init_net, predict)
     monkeypatch.setattr(predictors, "_placement", lambda device, half: _placed(opened, [3, 4, 5, 6, 7, 8, 9]))
     with Predictor(pair, threads=1) as predictor:
         np.testing.assert_allclose(predictor.run({"x": X})["beside"], np.cos(X), rtol=1e-5, atol=1e-6)
@@ -166,7 +126,7 @@ def _failing_runs(opened: Tuple[Device, Programs], uploads: int) -> Iterator[Tup
     placement = Placement(Session(device, opened[1]))  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(predictors, "_placement", lambda device, half: placement)
-        with Predictor(_net(), threads=1) as predictor:
+        with Predictor(net(), threads=1) as predictor:
             predictor.run({"x": X})
             device.left = uploads
             for _ in range(3):
@@ -193,7 +153,7 @@ def test_a_driver_that_answers_wrongly_is_refused_by_name(opened: Any, monkeypat
             memory.mutable_cpu_data().view(np.float32)[0] += 1
 
     monkeypatch.setattr(Island, "_finish", wrong)
-    predictor = Predictor(_net(), threads=1, device="opencl:0")
+    predictor = Predictor(net(), threads=1, device="opencl:0")
     with pytest.raises(DeviceError, match=r"opencl:0 \(.*\) computes .a. wrongly"):
         predictor.run({"x": X})
 
@@ -201,9 +161,9 @@ def test_a_driver_that_answers_wrongly_is_refused_by_name(opened: Any, monkeypat
 @pytest.mark.parametrize("spec", ["gpu", "opencl:", "opencl:x", "opencl:-1", "", "cuda:0:1"])
 def test_a_device_has_a_kind_and_a_number(spec: str) -> None:
     with pytest.raises(UsageError, match="a device is opencl:0"):
-        Predictor(_net(), device=spec)
+        Predictor(net(), device=spec)
 
 
 def test_halves_need_a_device() -> None:
     with pytest.raises(UsageError, match="name one with device="):
-        Predictor(_net(), half=True)
+        Predictor(net(), half=True)

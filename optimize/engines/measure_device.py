@@ -1,0 +1,110 @@
+"""Times islands of operators on a device beside the processor, and decides for each where it runs."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+import numpy as np
+
+from optimize.engines.accuracy import relative_error
+from optimize.engines.measure import MOST_ROUNDS, SECONDS, TRIAL_ROUNDS, WORTHWHILE, seconds_of
+from optimize.engines.sample_inputs import drawn
+from optimize.rewriting.report import Progress, Report
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.gpu.device import Device
+from runtime_arm.gpu.island import Island
+from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.tuning import OnDevice
+from runtime_arm.registry.specs import TensorSpec
+
+InputSpecs = Mapping[str, TensorSpec]
+Timed = Mapping[str, Any]  # an island: its operators, by their places in the net, and the seconds on either side
+
+
+def with_device(
+    pair: Pair, spec: str, specs: InputSpecs, threads: int, accuracy: float, report: Report, progress: Progress
+) -> Pair:
+    """The pair whose tuning for that many threads also says which operators run on the device.
+
+    Each island is timed there, copies included, and on the processor; those that are faster there are tried in the
+    whole net, and kept if it is faster with them and its outputs differ by no more than the accuracy, relative to their
+    largest magnitude. DeviceError if the device is not there or computes wrongly.
+    """
+    progress(f"islands on {spec}", 0, 1)
+    device, islands = _timed(pair, spec, specs, threads)
+    promising = [one for one in islands if one["device"] < one["processor"]]
+    promising.sort(key=lambda one: one["device"] - one["processor"])
+    chosen: List[Timed] = []
+    now = seconds = seconds_of([pair], specs, threads)[0]
+    end = time.perf_counter() + SECONDS
+    for number, island in enumerate(promising):
+        progress("trials in the whole net", number, len(promising))
+        trial = _placed(pair, device, specs, threads, [*chosen, island], islands)
+        pairs = [pair, trial] if not chosen else [_placed(pair, device, specs, threads, chosen, islands), trial]
+        before, after = seconds_of(pairs, specs, threads, TRIAL_ROUNDS, [spec if chosen else None, spec])
+        if after < WORTHWHILE * before and _error(pair, trial, spec, specs, threads) <= accuracy:
+            chosen.append(island)
+            now = after
+        if time.perf_counter() > end:
+            break
+    report.notes.append(
+        f"threads={threads}, {spec} ({device.name}): {len(chosen)} of {len(islands)} islands run there, "
+        + (
+            f"{now * 1e3:.2f} ms with it, {seconds * 1e3:.2f} ms without"
+            if chosen
+            else f"{seconds * 1e3:.2f} ms without"
+        )
+    )
+    if device.is_cpu:
+        report.notes.append(f"{spec} is the processor: its times are not a GPU's")
+    return _placed(pair, device, specs, threads, chosen, islands)
+
+
+def _timed(pair: Pair, spec: str, specs: InputSpecs, threads: int) -> Tuple[Device, List[Timed]]:
+    """The device, and the operators of every island with their seconds on it and on the processor."""
+    with Predictor(pair, threads=threads, device=spec) as predictor:
+        assert predictor.placement is not None
+        predictor.run(drawn(specs))  # plans, compiles, and holds every island against the processor
+        islands: List[Timed] = [
+            {"operators": sorted(step.index for step in island.steps), **_seconds_of(island)}
+            for island in predictor.placement.islands
+        ]
+        return predictor.placement.session.device, islands
+
+
+def _seconds_of(island: Island) -> Dict[str, float]:
+    random = np.random.default_rng(0)
+    feeds = [np.asarray(random.standard_normal(value.spec.shape), np.float32) for value in island.inputs]
+    results = [np.empty(value.spec.shape, np.float32) for value in island.outputs]
+    return {"device": _median(lambda: island.run(feeds, results)), "processor": _median(lambda: island.host.run(feeds))}
+
+
+def _median(run: Callable[[], object]) -> float:
+    taken: List[float] = []
+    end = time.perf_counter() + SECONDS / 16
+    while len(taken) < 3 or (len(taken) <= MOST_ROUNDS and time.perf_counter() < end):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return median(taken[1:])
+
+
+def _placed(
+    pair: Pair, device: Device, specs: InputSpecs, threads: int, chosen: Sequence[Timed], islands: Sequence[Timed]
+) -> Pair:
+    """The pair with these islands on the device; what was measured of engines stays."""
+    operators = tuple(sorted(place for one in chosen for place in one["operators"]))
+    assert pair.tuning is not None
+    measurement = pair.tuning.find({name: spec.shape for name, spec in specs.items()}, threads)
+    assert measurement is not None
+    on_device = OnDevice(device.spec, device.name, device.driver, operators, tuple(islands))
+    return pair.replace(tuning=pair.tuning.with_measurement(measurement._replace(device=on_device)))
+
+
+def _error(plain: Pair, placed: Pair, spec: str, specs: InputSpecs, threads: int) -> float:
+    """How far outputs differ, relative to their largest magnitude."""
+    feeds = drawn(specs)
+    with Predictor(plain, threads=threads) as one, Predictor(placed, threads=threads, device=spec) as other:
+        return relative_error([one.run(feeds)], [other.run(feeds)])

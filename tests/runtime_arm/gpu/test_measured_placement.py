@@ -1,0 +1,127 @@
+"""``armnet optimize --engines measure --device``: each island runs where it was measured to be faster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Sequence, Tuple
+
+import pytest
+
+from armnet.__main__ import main
+from device_tests.suite.tolerance import assert_network_close
+from optimize import Report, optimize
+from optimize.engines import measure_device
+from runtime_arm import Predictor
+from runtime_arm.errors import UsageError
+from runtime_arm.gpu.device import Device
+from runtime_arm.gpu.island import Island
+from runtime_arm.gpu.programs import Programs
+from runtime_arm.pair.pair import Pair
+from tests.docs.json_schemas import assert_fits
+from tests.runtime_arm.gpu.nets import SHAPE, X, net
+
+BEFORE, BEHIND = "the island before Cos", "the island behind Cos"
+
+
+@pytest.fixture(autouse=True)
+def _device(opened: Tuple[Device, Programs], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name opencl:0 means the device of the tests."""
+    monkeypatch.setattr("runtime_arm.gpu.devices._open", {"opencl:0": opened})
+
+
+def _which(island: Island) -> str:
+    return BEFORE if any("x" in step.op.input for step in island.steps) else BEHIND
+
+
+def _clock(monkeypatch: pytest.MonkeyPatch, faster: Sequence[str], in_the_net: bool = True) -> None:
+    """A clock by which these islands are faster on the device, and the whole net, too."""
+
+    def of_island(island: Island) -> Dict[str, float]:
+        return {"device": 1.0 if _which(island) in faster else 3.0, "processor": 2.0}
+
+    def of_nets(pairs: Sequence[Pair], *rest: Any) -> List[float]:
+        return [1.0, 0.5 if in_the_net else 2.0][: len(pairs)]
+
+    monkeypatch.setattr(measure_device, "_seconds_of", of_island)
+    monkeypatch.setattr(measure_device, "seconds_of", of_nets)
+
+
+def _measured(report: Any = None) -> Pair:
+    return optimize(net(), "measure", device="opencl:0", threads=1, shapes={"x": SHAPE}, report=report)
+
+
+def _on_device(predictor: Predictor) -> List[str]:
+    assert predictor.placement is not None
+    return [_which(island) for island in predictor.placement.islands]
+
+
+@pytest.mark.parametrize("faster", [[BEFORE], [BEHIND], [BEFORE, BEHIND]])
+def test_what_pays_runs_on_the_device_and_the_rest_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faster: List[str]
+) -> None:
+    _clock(monkeypatch, faster)
+    report = Report()
+    _measured(report).save(tmp_path / "pair")
+    pair = Pair.load(tmp_path / "pair")
+    content = json.loads((tmp_path / "pair/tuning.json").read_text())
+    assert_fits(content, "tuning")
+    (measurement,) = content["measurements"]
+    assert [one["device"] < one["processor"] for one in measurement["device"]["islands"]].count(True) == len(faster)
+    with Predictor(pair, threads=1) as plain, Predictor(pair, threads=1, device="opencl:0") as predictor:
+        for name, expected in plain.run({"x": X}).items():
+            assert_network_close(predictor.run({"x": X})[name], expected, what=name)
+        assert plain.placement is None
+        assert _on_device(predictor) == faster
+        assert predictor.placement is not None
+        told = set(predictor.placement.reasons.values())
+        assert ("the processor is faster, as measured" in told) == (len(faster) == 1)
+    notes = [note for note in report.notes if "islands run there" in note]
+    assert notes == [
+        f"threads=1, opencl:0 ({measurement['device']['name']}): {len(faster)} of 2 islands run there, "
+        "500.00 ms with it, 1000.00 ms without"
+    ]
+    assert "opencl:0 is the processor: its times are not a GPU's" in report.notes
+
+
+@pytest.mark.parametrize("faster", [[], [BEFORE, BEHIND]])
+def test_what_does_not_pay_in_the_whole_net_stays_on_the_processor(
+    monkeypatch: pytest.MonkeyPatch, faster: List[str]
+) -> None:
+    _clock(monkeypatch, faster, in_the_net=False)
+    with Predictor(_measured(), threads=1, device="opencl:0") as predictor:
+        predictor.run({"x": X})
+        assert _on_device(predictor) == []
+        (note,) = predictor.notes
+    assert note == "nothing runs on opencl:0: the processor is faster, as tuning.json says"
+
+
+def test_what_was_measured_on_another_device_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    _clock(monkeypatch, [BEFORE])
+    pair = _measured()
+    assert pair.tuning is not None
+    (one,) = pair.tuning.measurements
+    assert one.device is not None
+    elsewhere = pair.tuning.with_measurement(one._replace(device=one.device._replace(driver="Mesa 22")))
+    with Predictor(pair.replace(tuning=elsewhere), threads=1, device="opencl:0") as predictor:
+        predictor.run({"x": X})
+        assert _on_device(predictor) == [BEFORE, BEHIND]
+        assert "is ignored: it is about " in predictor.notes[0]
+        assert "--engines measure --device opencl:0 renews it" in predictor.notes[0]
+
+
+def test_islands_are_timed_by_the_clock_on_both_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net().save(tmp_path / "pair")
+    words = ["--engines", "measure", "--device", "opencl:0", "--threads", "1", "--shape", "x=1,6,8,8", "--json"]
+    assert main(["optimize", str(tmp_path / "pair"), "-o", str(tmp_path / "fast"), *words]) == 0
+    content = json.loads((tmp_path / "fast/tuning.json").read_text())
+    (measurement,) = content["measurements"]
+    islands = measurement["device"]["islands"]
+    assert len(islands) == 2
+    assert all(one[side] > 0 for one in islands for side in ("device", "processor"))
+    assert any("islands run there" in note for note in json.loads(capsys.readouterr().out)["notes"])
+
+
+def test_a_device_is_for_engines_that_are_measured() -> None:
+    with pytest.raises(UsageError, match="a device is for engines that are measured"):
+        optimize(net(), device="opencl:0")
