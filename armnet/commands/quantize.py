@@ -59,6 +59,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with integer activations: one scale for a whole weight, as Caffe2 wants it, not one for each filter",
     )
     parser.add_argument(
+        "--equalize",
+        choices=["auto", "on", "off"],
+        default="auto",
+        help="with integer activations: let neighbouring layers share their ranges; auto: where the data says that it "
+        "helps (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rounding",
+        choices=["data", "nearest"],
+        default="data",
+        help="round weights to what changes least on the data, or each to the nearest (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--keep-biases", action="store_true", help="do not let biases make up for what rounded weights shift"
+    )
+    parser.add_argument(
         "--snr",
         type=float,
         metavar="DB",
@@ -108,6 +124,9 @@ def run(args: argparse.Namespace) -> int:
             table=_table(args.table) if args.table else None,
             calibration=args.calibration,
             per_tensor=args.per_tensor,
+            equalize={"auto": None, "on": True, "off": False}[args.equalize],
+            correct_biases=not args.keep_biases,
+            rounding=args.rounding,
             snr=args.snr,
             accept=None if judge is None else judge.accepts,
             report=report,
@@ -194,6 +213,7 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
                 "activations": row.choice.activations,
                 "nbytes": {"before": row.nbytes_before, "after": row.nbytes},
                 "snr": row.snr,
+                "steps": list(row.steps),
                 "reason": row.reason,
             }
             for row in report.layers
@@ -214,11 +234,12 @@ def _print(facts: Dict[str, Any]) -> None:
             size(row["nbytes"]["before"]),
             size(row["nbytes"]["after"]),
             "" if row["snr"] is None else f"{row['snr']:.1f}",
+            ", ".join(row["steps"]),
             row["reason"],
         ]
         for row in facts["layers"]
     ]
-    header = ["layer", "weights", "activations", "before", "after", "dB", "why"]
+    header = ["layer", "weights", "activations", "before", "after", "dB", "how", "why"]
     print_table(header, rows, right=["before", "after", "dB"])
     weights = facts["weights_nbytes"]
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")

@@ -94,7 +94,7 @@ def calibrated(
             for sample in samples:
                 progress("calibrate", done, total)
                 done += 1
-                for name, values in _blobs(predictor, names, sample):
+                for name, values in blobs_of(predictor, names, sample):
                     if not bool(np.isfinite(values).all()):
                         raise UsageError(f"blob {name!r} is not finite on sample {done - number * len(samples)}")
                     if number:
@@ -109,7 +109,7 @@ def calibrated(
     )
 
 
-def _blobs(predictor: Predictor, names: Sequence[str], sample: Sample) -> Iterator[Tuple[str, Array]]:
+def blobs_of(predictor: Predictor, names: Sequence[str], sample: Sample) -> Iterator[Tuple[str, Array]]:
     """The named blobs, in groups: the first group has one blob, from whose size the size of the next is guessed."""
     start, count = 0, 1
     while start < len(names):

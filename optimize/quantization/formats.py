@@ -12,7 +12,7 @@ that just holds the largest magnitude (as GPTQ and llama.cpp search them).
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -42,6 +42,14 @@ class Packed(NamedTuple):
         return sum(value.nbytes for value in self.stored.values())
 
 
+class Grid(NamedTuple):
+    """Where an integer weight may lie. scales: float32, of the weight's shape or broadcast to it. most: the largest
+    integer."""
+
+    scales: Array
+    most: int
+
+
 def float16(weight: Array, axis: int) -> Optional[Packed]:
     """None if a number is too large for float16."""
     if not bool(np.all(np.abs(weight) <= LARGEST_HALF)):
@@ -66,25 +74,36 @@ def int8(weight: Array, axis: int) -> Optional[Packed]:
     scales = _best_scales(rows, 127)
     steps = _steps(rows, scales, 127).astype(np.int8)
     moved = [weight.shape[axis], *np.delete(weight.shape, axis)]
-    stored = np.ascontiguousarray(np.moveaxis(steps.reshape(moved), 0, axis))
-    return Packed({"int8": stored, "scale": scales}, _operator("DequantizeLinear", "onnx", axis=axis))
+    return _int8_of(np.moveaxis(steps.reshape(moved), 0, axis), scales, axis)
+
+
+def _int8_of(steps: Array, scales: Array, axis: int) -> Packed:
+    stored = {"int8": np.ascontiguousarray(steps), "scale": scales}
+    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis))
 
 
 def int4(weight: Array, axis: int) -> Optional[Packed]:
     """Integers from -7 to 7 in blocks of consecutive numbers. None if a number is not finite, or a scale no float16."""
     if not bool(np.isfinite(weight).all()):
         return None
-    flat = np.zeros(-(-weight.size // BLOCK) * BLOCK, np.float32)
-    flat[: weight.size] = weight.reshape(-1)
-    blocks = flat.reshape(-1, BLOCK)
+    blocks = _blocks(weight)
     scales = _best_scales(blocks, 7)
     if bool(np.any(scales > LARGEST_HALF)):
         return None
     halves = scales.astype(np.float16)
-    steps = _steps(blocks, halves.astype(np.float32), 7)
-    packed = joined_halves((steps + 8).astype(np.uint8))
-    unpack = _operator("UnpackBlocks", "armnet", shape=list(weight.shape), block_size=BLOCK)
-    return Packed({"int4": packed, "scale": halves}, unpack)
+    return _int4_of(_steps(blocks, halves.astype(np.float32), 7), halves, weight.shape)
+
+
+def _blocks(values: Array) -> Array:
+    """Consecutive numbers in rows, the last of which is filled with zeros."""
+    flat = np.zeros(-(-values.size // BLOCK) * BLOCK, values.dtype)
+    flat[: values.size] = values.reshape(-1)
+    return flat.reshape(-1, BLOCK)
+
+
+def _int4_of(steps: Array, halves: Array, shape: Sequence[int]) -> Packed:
+    unpack = _operator("UnpackBlocks", "armnet", shape=list(shape), block_size=BLOCK)
+    return Packed({"int4": joined_halves((steps + 8).astype(np.uint8)), "scale": halves}, unpack)
 
 
 def palette(weight: Array, axis: int) -> Optional[Packed]:
@@ -106,6 +125,26 @@ FORMATS: Dict[str, Callable[[Array, int], Optional[Packed]]] = {
     "int4": int4,
     "palette": palette,
 }
+
+
+def grid_of(name: str, weight: Array, axis: int) -> Optional[Grid]:
+    """Where the weight lies in a format of integers; None for other formats, and for a weight that it cannot hold."""
+    packed = FORMATS[name](weight, axis) if name in ("int8", "int4") else None
+    if packed is None:
+        return None
+    scales = packed.stored["scale"].astype(np.float32)
+    scales = np.where(scales > 0, scales, 1)
+    if name == "int4":
+        return Grid(np.repeat(scales, BLOCK)[: weight.size].reshape(weight.shape), 7)
+    return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
+
+
+def packed_steps(name: str, steps: Array, grid: Grid, axis: int) -> Packed:
+    """A weight that is rounded already: integers of the weight's shape on a grid."""
+    if name == "int8":
+        return _int8_of(steps, grid.scales.reshape(-1), axis)
+    halves = _blocks(np.broadcast_to(grid.scales, steps.shape))[:, 0].astype(np.float16)
+    return _int4_of(_blocks(steps), halves, steps.shape)
 
 
 def check_format(name: str) -> str:

@@ -17,25 +17,38 @@ _NUMBERS = "iuf"
 
 
 class OutputNoise:
-    """Runs the original once on a few samples, and compares others with it."""
+    """Runs the original once on a few samples, and compares others with it.
 
-    def __init__(self, original: Pair, samples: Sequence[Sample]):
+    before_softmax: compares what an output's Softmax reads, where the others have that blob, too. A Softmax makes much
+    of small differences of a few samples, and nothing of large ones of others.
+    """
+
+    def __init__(self, original: Pair, samples: Sequence[Sample], before_softmax: bool = False):
         stride = -(-len(samples) // MOST_SAMPLES)
         self._samples = [samples[at] for at in range(0, len(samples), stride)]
-        self._wanted = _outputs(original, self._samples)
+        outputs = original.predict_net.external_output
+        logits = {op.output[0]: op.input[0] for op in original.predict_net.op if op.type == "Softmax"}
+        self._names = [logits.get(name, name) if before_softmax else name for name in outputs]
+        self._wanted = _outputs(original, self._samples, self._names)
 
     def of(self, pair: Pair) -> float:
         """The signal-to-noise ratio of the worst output, in dB. Outputs that are no numbers do not count."""
-        actual = _outputs(pair, self._samples)
+        written = {name for op in pair.predict_net.op for name in op.output}
+        names = [name if name in written else own for name, own in zip(self._names, pair.predict_net.external_output)]
+        actual = _outputs(pair, self._samples, names)
         ratios = [
             decibels([noise(wanted[name], found[name]) for wanted, found in zip(self._wanted, actual)])
             for name, first in self._wanted[0].items()
-            if first.dtype.kind in _NUMBERS
+            if name in actual[0]
+            and first.dtype.kind in _NUMBERS
             and all(w[name].shape == f[name].shape for w, f in zip(self._wanted, actual))
         ]
         return min(ratios, default=0.0)
 
 
-def _outputs(pair: Pair, samples: Sequence[Sample]) -> List[Dict[str, Array]]:
+def _outputs(pair: Pair, samples: Sequence[Sample], names: Sequence[str]) -> List[Dict[str, Array]]:
+    outputs = pair.predict_net.external_output
+    inside = [name for name in names if name not in outputs]
     with Predictor(pair, threads=1) as predictor:
-        return [{name: np.asarray(value) for name, value in predictor.run(sample).items()} for sample in samples]
+        runs = (predictor.run(sample, keep=inside) for sample in samples)
+        return [{name: np.asarray(value) for name, value in run.items() if name in names} for run in runs]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, List, Set
+from types import MappingProxyType
+from typing import Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
-from optimize.quantization.formats import FLOAT32, FORMATS
+from optimize.quantization.formats import FLOAT32, FORMATS, Packed, packed_steps
 from optimize.quantization.layers import Layer, layers_at
-from optimize.quantization.report import LayerReport
+from optimize.quantization.report import ROUNDED, LayerReport
+from optimize.quantization.round_by_data import Rounded
 from optimize.quantization.signal import decibels, noise
 from optimize.quantization.table import Choice
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from runtime_arm.netdef import Array
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
@@ -18,8 +21,10 @@ from runtime_arm.registry.specs import TensorSpec
 class _Packing:
     """The rule for one run of ``quantize``; it packs every weight once."""
 
-    def __init__(self, choose: Callable[[str], Choice], done: List[LayerReport]):
-        self._choose, self._done = choose, done
+    def __init__(
+        self, choose: Callable[[str], Choice], done: List[LayerReport], rounded: Mapping[Tuple[str, str], Rounded]
+    ):
+        self._choose, self._done, self._rounded = choose, done, rounded
         self._seen: Set[str] = set()
 
     def find(self, program: Program, start: int) -> Iterator[Match]:
@@ -36,7 +41,8 @@ class _Packing:
         if choice.weights == FLOAT32:
             self._done.append(LayerReport(layer.name, choice, weight.nbytes, weight.nbytes, None))
             raise Refusal("it was asked to stay float32")
-        packed = FORMATS[choice.weights](weight, layer.axis)
+        rounded = self._rounded.get((choice.weights, layer.name))
+        packed = _packed(choice.weights, weight, layer.axis, rounded)
         reason = program.why_named(layer.weight) if packed is not None else f"{choice.weights} cannot hold its numbers"
         if packed is None or reason:
             kept = Choice(FLOAT32, choice.activations)
@@ -48,12 +54,24 @@ class _Packing:
         restored = infer_operator(unpack, stored)[1][0].value
         assert restored is not None
         snr = decibels([noise(weight, restored)])
-        self._done.append(LayerReport(layer.name, choice, weight.nbytes, packed.nbytes, snr))
+        steps = (ROUNDED,) if rounded is not None else ()
+        self._done.append(LayerReport(layer.name, choice, weight.nbytes, packed.nbytes, snr, "", steps))
         weights = {names[ending]: value for ending, value in packed.stored.items()}
         return Rewrite((unpack, layer.op), {**weights, layer.weight: None})
 
 
-def pack_weights(choose: Callable[[str], Choice], done: List[LayerReport]) -> Pass:
-    """The pass. choose: what a layer is stored in, by its name. done: gets a line for each layer."""
-    packing = _Packing(choose, done)
+def _packed(format: str, weight: Array, axis: int, rounded: Optional[Rounded]) -> Optional[Packed]:
+    if rounded is not None and rounded.steps.shape == weight.shape:
+        return packed_steps(format, rounded.steps, rounded.grid, axis)
+    return FORMATS[format](weight, axis)
+
+
+def pack_weights(
+    choose: Callable[[str], Choice],
+    done: List[LayerReport],
+    rounded: Mapping[Tuple[str, str], Rounded] = MappingProxyType({}),
+) -> Pass:
+    """The pass. choose: what a layer is stored in, by its name. done: gets a line for each layer. rounded: weights that
+    are rounded already, by format and layer."""
+    packing = _Packing(choose, done, rounded)
     return Pass("pack_weights", (Rule(packing.find, packing.rewrite),))

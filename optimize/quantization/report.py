@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Tuple
 
 from optimize.quantization.table import Choice
+
+EQUALIZED, CORRECTED, ROUNDED = "equalized", "bias corrected", "rounded by data"
 
 
 class LayerReport(NamedTuple):
     """One layer. nbytes: of its weight, before and after. snr: of the weight alone, in dB. reason: why it is not stored
-    as was asked for; empty if it is."""
+    as was asked for; empty if it is. steps: what was done for its accuracy."""
 
     layer: str
     choice: Choice
@@ -18,6 +20,7 @@ class LayerReport(NamedTuple):
     nbytes: int
     snr: Optional[float]
     reason: str = ""
+    steps: Tuple[str, ...] = ()
 
 
 @dataclass

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from optimize.quantization.calibration import Calibration, Range
 from optimize.quantization.integers import elementwise, layout, pictures, products  # noqa: F401 - they declare rules
 from optimize.quantization.integers.layout import SAME_SCALE
-from optimize.quantization.integers.net import IntegerNet, Scale
+from optimize.quantization.integers.net import IntegerNet, Precision, Scale
 from optimize.quantization.integers.rules import RULES
 from optimize.rewriting.program import Program
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
 
-Kept = List[Tuple[OperatorDef, str]]
+
+class Integers(NamedTuple):
+    """A pair on integers. kept: operators that stay on floats, with the reasons. noise: signal-to-noise ratio of the
+    weights of each layer on integers, in dB."""
+
+    pair: Pair
+    kept: Sequence[Tuple[OperatorDef, str]]
+    noise: Mapping[str, float]
 
 
 def blobs_to_calibrate(program: Program) -> List[str]:
@@ -58,17 +65,13 @@ def to_integers(
     like: Pair,
     measured: Calibration,
     wanted: Callable[[OperatorDef], bool],
-    dtype: Any = np.int8,
-    per_tensor: bool = False,
-) -> Tuple[Pair, Kept]:
-    """The pair on integers of the dtype, and the operators that stay on floats, with the reasons.
-
-    per_tensor: weights have one scale, not one for each filter. wanted: whether an operator shall compute on integers.
-    Inputs and outputs of the net stay floats.
-    """
-    dtype = np.dtype(dtype)
-    net = IntegerNet(program, shared_scales(program, measured.ranges, dtype), measured.means, dtype, per_tensor)
-    kept: Kept = []
+    precision: Precision,
+) -> Integers:
+    """The pair on integers. wanted: whether an operator shall compute on them. Inputs and outputs of the net stay
+    floats."""
+    scales = shared_scales(program, measured.ranges, precision.dtype)
+    net = IntegerNet(program, scales, measured.means, precision)
+    kept: List[Tuple[OperatorDef, str]] = []
     for place, op in enumerate(program.net.op):
         if place in net.done:
             continue
@@ -84,4 +87,4 @@ def to_integers(
             net.keep(op)
             kept.append((op, reason))
     new, weights = net.finished()
-    return like.replace(init_net=weights.init_net, predict_net=new).check(), kept
+    return Integers(like.replace(init_net=weights.init_net, predict_net=new).check(), kept, net.noise)

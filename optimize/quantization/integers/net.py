@@ -8,11 +8,13 @@ blob itself, are made from each other when an operator asks for them, once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from optimize.quantization.calibration import Range
+from optimize.quantization.round_by_data import Rounded
 from optimize.rewriting.program import Program
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -64,11 +66,21 @@ class Twin:
     names: Dict[bool, str] = field(default_factory=dict)
 
 
+class Precision(NamedTuple):
+    """How exact integers are. dtype: of activations. per_tensor: a weight has one scale, not one for each filter.
+    correct_biases: biases take off by how much rounded weights shift means. rounded: weights that are rounded already,
+    by layer."""
+
+    dtype: np.dtype[Any] = INT8
+    per_tensor: bool = False
+    correct_biases: bool = True
+    rounded: Mapping[str, Rounded] = MappingProxyType({})
+
+
 class IntegerNet:
     """The new net so far.
 
-    scales: what each blob's integers would stand for. means: of each blob's channels. dtype: of the integers.
-    per_tensor: a weight has one scale, not one for each filter.
+    scales: what each blob's integers would stand for. means: of each blob's channels.
     """
 
     def __init__(
@@ -76,12 +88,12 @@ class IntegerNet:
         program: Program,
         scales: Mapping[str, Scale],
         means: Mapping[str, Array],
-        dtype: np.dtype[Any] = INT8,
-        per_tensor: bool = False,
+        precision: Precision,
     ):
         self.program = program
-        self.per_tensor = per_tensor
-        self.dtype = dtype
+        self.precision = precision
+        self.dtype = precision.dtype
+        self.noise: Dict[str, float] = {}  # of layers' weights, in dB
         self.scales = scales
         self.means = means
         self.twins: Dict[str, Twin] = {}

@@ -163,8 +163,13 @@ def transposed_convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return "TensorFlow Lite does not pad so"
     size = net.weight(f"{op.output[0]}_size", np.array(window.image, np.int32))
     arguments = {"strides": list(window.stride), "auto_pad": auto_pad}
-    add_product(net, op, "QuantizedConvTranspose", weights.transpose(1, 2, 3, 0), bias, True, arguments, [size])
+    add_product(net, op, "QuantizedConvTranspose", (weights, _filters_first), bias, True, arguments, [size])
     return None
+
+
+def _filters_first(weights: Array) -> Array:
+    """(C, M, kh, kw) as (M, kh, kw, C)."""
+    return np.asarray(weights.transpose(1, 2, 3, 0))
 
 
 def _is(window: Window, heads: Sequence[int], tails: Sequence[int]) -> bool:

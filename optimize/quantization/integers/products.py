@@ -7,13 +7,15 @@ Bias Correction", 2019, section 4.2).
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from optimize.quantization.integers.activations import following
 from optimize.quantization.integers.net import INT8, IntegerNet, Scale
 from optimize.quantization.integers.rules import rule
+from optimize.quantization.layers import layer_name
+from optimize.quantization.signal import decibels, noise
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import convolution_of
@@ -27,6 +29,12 @@ def filter_scales(rows: Array) -> Array:
     largest = np.abs(rows).max(axis=1, initial=0).astype(np.float32)
     scales: Array = np.maximum(largest, np.float32(1e-12)) / np.float32(_MOST_WEIGHT)
     return scales
+
+
+def product_scales(rows: Array, per_tensor: bool) -> Array:
+    """The scales of a layer on integers: one for each row, or the largest for all of them."""
+    scales = filter_scales(rows)
+    return np.full_like(scales, scales.max()) if per_tensor else scales
 
 
 def quantised_rows(rows: Array, scales: Array) -> Array:
@@ -73,9 +81,8 @@ def convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     window = windows_of(net, op.input[0], op.input[1], op)
     if window is None or min(window.head + window.tail) < 0:
         return "its padding depends on sizes that are open"
-    rows = weights.transpose(0, 2, 3, 1)
     arguments = {**window_arguments(window), "group": op.get_int("group", 1)}
-    add_product(net, op, "QuantizedConv", rows, bias, True, arguments)
+    add_product(net, op, "QuantizedConv", (weights, _taps_first), bias, True, arguments)
     return None
 
 
@@ -87,8 +94,8 @@ def fully_connected(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return "its weights are not constant"
     if op.get_int("axis", 1) != (rank or 0) - 1:
         return _flattened(net, op, weights, bias)
-    rows = weights.T if op.type == "FCTransposed" else weights
-    add_product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 1})
+    arranged = _turned if op.type == "FCTransposed" else np.asarray
+    add_product(net, op, "QuantizedFullyConnected", (weights, arranged), bias, False, {"keep_num_dims": 1})
     return None
 
 
@@ -96,8 +103,8 @@ def _flattened(net: IntegerNet, op: OperatorDef, weights: Array, bias: Array) ->
     """A layer that reads a picture as a row: X is flattened first."""
     if op.get_int("axis", 1) != 1 or net.rank(op.input[0]) is None:
         return "its rows have several dimensions"
-    rows = weights.T if op.type == "FCTransposed" else weights
-    add_product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 0})
+    arranged = _turned if op.type == "FCTransposed" else np.asarray
+    add_product(net, op, "QuantizedFullyConnected", (weights, arranged), bias, False, {"keep_num_dims": 0})
     return None
 
 
@@ -114,32 +121,51 @@ def matrix_product(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return "what it adds is no constant bias"
     if op.has("axis_a") or op.has("axis_b") or (net.rank(op.input[0]) or 0) < 2:
         return "its first operand is no batch of rows"
-    rows = weights if op.get_bool("trans_b") or op.get_bool("transB") else weights.T
-    if bias is not None and bias.shape != (len(rows),):
+    arranged = np.asarray if op.get_bool("trans_b") or op.get_bool("transB") else _turned
+    if bias is not None and bias.shape != (len(arranged(weights)),):
         return "what it adds is no constant bias"
-    add_product(net, op, "QuantizedFullyConnected", rows, bias, False, {"keep_num_dims": 1})
+    add_product(net, op, "QuantizedFullyConnected", (weights, arranged), bias, False, {"keep_num_dims": 1})
     return None
+
+
+def _taps_first(weights: Array) -> Array:
+    """(M, C, kh, kw) as (M, kh, kw, C)."""
+    return np.asarray(weights.transpose(0, 2, 3, 1))
+
+
+def _turned(weights: Array) -> Array:
+    return np.asarray(weights.T)
 
 
 def add_product(
     net: IntegerNet,
     op: OperatorDef,
     type: str,
-    filters: Array,
+    weights: Tuple[Array, Callable[[Array], Array]],
     bias: Optional[Array],
     last: bool,
     arguments: Any,
     before_bias: Sequence[str] = (),
 ) -> None:
-    """Adds the product of X and filters (M, ...), with the activation that follows it. before_bias: further inputs."""
+    """Adds the product of X and weights, with the activation that follows it.
+
+    weights: as the float operator has them, and what makes filters (M, ...) of them. before_bias: further inputs.
+    """
     x, x_scale = net.integer(op.input[0], last and net.is_last(op.input[0]))
+    arranged = weights[1]
+    filters = arranged(weights[0])
     matrix = filters.reshape(len(filters), -1)
-    scales = filter_scales(matrix)
-    scales = np.full_like(scales, scales.max()) if net.per_tensor else scales
-    rows = quantised_rows(matrix, scales)
-    errors = (rows * scales[:, np.newaxis].astype(np.float64) - matrix).reshape(filters.shape)
-    shift = _shift(net, op, errors, arguments.get("group", 1), last)
-    bias = (np.zeros(len(filters)) if bias is None else bias) - shift
+    scales = product_scales(matrix, net.precision.per_tensor)
+    rounded = net.precision.rounded.get(layer_name(op))
+    if rounded is None:
+        rows = quantised_rows(matrix, scales)
+    else:
+        rows = arranged(rounded.steps).reshape(matrix.shape)
+    restored = rows * scales[:, np.newaxis].astype(np.float64)
+    net.noise[layer_name(op)] = decibels([noise(matrix, restored)])
+    bias = np.zeros(len(filters)) if bias is None else bias
+    if net.precision.correct_biases:
+        bias = bias - _shift(net, op, (restored - matrix).reshape(filters.shape), arguments.get("group", 1), last)
     inputs: List[str] = [
         x,
         net.weight(f"{op.input[1]}_int8", rows.reshape(filters.shape)),

@@ -1,0 +1,208 @@
+"""How a pair of fewer bits is built, given the layers that stay float; what does not depend on these is done once."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+import optimize
+from optimize import pipeline
+from optimize.quantization.calibration import Sample, calibrated
+from optimize.quantization.dynamic import hybrid_layers
+from optimize.quantization.equalize_layers import equalized
+from optimize.quantization.formats import FLOAT32, Grid, grid_of
+from optimize.quantization.integers import blobs_to_calibrate, to_integers
+from optimize.quantization.integers.net import Precision
+from optimize.quantization.integers.products import product_scales
+from optimize.quantization.layers import Layer, layer_name, layers_of
+from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.pack_weights import pack_weights
+from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
+from optimize.quantization.round_by_data import Rounded, round_by_data
+from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Progress, Report
+from optimize.rewriting.subnets import run_passes_everywhere
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+
+FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
+REMOVING = (pipeline.TIDYING,)
+Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
+Choose = Callable[[str], Choice]
+
+
+class Methods(NamedTuple):
+    """How what is asked for is done. See ``quantize``."""
+
+    calibration: str
+    per_tensor: bool
+    equalize: Optional[bool]
+    correct_biases: bool
+    round_by_data: bool
+
+
+def chooser(asked: Choice, table: Table, floats: AbstractSet[str]) -> Choose:
+    """What each layer is stored and computed in."""
+    return lambda layer: Choice(FLOAT32, FLOAT32) if layer in floats else table.get(layer, asked)
+
+
+# Weights alone, and dynamic range
+
+
+def weight_builder(
+    pair: Pair,
+    samples: Optional[Sequence[Sample]],
+    asked: Choice,
+    table: Table,
+    methods: Methods,
+    progress: Progress,
+) -> Build:
+    """With layers of dynamic range, these are found before others are fused into them."""
+    dynamic = DYNAMIC in {choice.activations for choice in (asked, *table.values())}
+    small = pair if dynamic else optimize.optimize(pair, progress=progress)
+    program = Program.of(small)
+    if dynamic:
+        program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
+    layers = layers_of(program)
+    check_layers(table, [layer.name for layer in layers])
+    rounded: Dict[Tuple[str, str], Rounded] = {}
+    if samples and methods.round_by_data:
+        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, frozenset())
+
+        def grid(layer: str, weight: Array) -> Optional[Grid]:
+            choice = choose(layer)
+            if layer not in axes or choice.activations == DYNAMIC:
+                return None
+            return grid_of(choice.weights, weight, axes[layer])
+
+        found = round_by_data(program, program.pair(small), samples, grid, progress)
+        rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
+
+    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+        return _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(small)
+
+    return build
+
+
+def _packed(
+    program: Program, choose: Choose, done: List[LayerReport], rounded: Mapping[Tuple[str, str], Rounded]
+) -> Program:
+    """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
+    passes = [hybrid_layers(choose, done), pack_weights(choose, done, rounded), *REMOVING]
+    return run_passes_everywhere(program, passes, Report())
+
+
+# Integers throughout
+
+
+def integer_builder(
+    pair: Pair,
+    samples: Sequence[Sample],
+    asked: Choice,
+    table: Table,
+    methods: Methods,
+    progress: Progress,
+) -> Build:
+    """Where nobody says whether layers are equalized, the better pair is built, as the samples show."""
+    examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
+    program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
+    check_layers(table, [layer.name for layer in layers_of(program, least=1)])
+    builds = []
+    if not methods.equalize:
+        builds.append(_builder(program, pair, (), samples, asked, table, methods, progress))
+    if methods.equalize is not False:
+        other, changed = equalized(program)
+        if changed or not builds:
+            builds.append(_builder(other, pair, changed, samples, asked, table, methods, progress))
+    if len(builds) == 1:
+        return builds[0]
+    noise = OutputNoise(program.pair(pair), samples, before_softmax=True)
+    return max(builds, key=lambda build: noise.of(build(frozenset(), QuantizationReport())))
+
+
+def _builder(
+    program: Program,
+    pair: Pair,
+    changed: Sequence[str],
+    samples: Sequence[Sample],
+    asked: Choice,
+    table: Table,
+    methods: Methods,
+    progress: Progress,
+) -> Build:
+    """changed: the layers that are equalized."""
+    folded = program.pair(pair)
+    layers = {layer.name: layer for layer in layers_of(program, least=1)}
+    measured = calibrated(folded, blobs_to_calibrate(program), samples, methods.calibration, progress)
+    everything = chooser(asked, table, frozenset())
+    rounded: Dict[str, Rounded] = {}
+    if methods.round_by_data:
+
+        def grid(layer: str, weight: Array) -> Optional[Grid]:
+            if layer not in layers or not _on_integers(everything(layer)):
+                return None
+            axis = layers[layer].axis
+            rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
+            scales = product_scales(rows, methods.per_tensor)
+            return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
+
+        rounded = round_by_data(program, folded, samples, grid, progress)
+    wide = "int16" in {choice.activations for choice in (asked, *table.values())}
+    dtype = np.dtype(np.int16 if wide else np.int8)
+    precision = Precision(dtype, methods.per_tensor, methods.correct_biases, rounded)
+
+    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+        choose = chooser(asked, table, floats)
+        integers = to_integers(program, folded, measured, lambda op: _on_integers(choose(layer_name(op))), precision)
+        packed: List[LayerReport] = []
+        by_format = {("int8", layer): one for layer, one in rounded.items()}
+        result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, by_format).pair(
+            integers.pair
+        )
+        kept = {layer_name(op): reason for op, reason in integers.kept}
+        for row in _rows(program, layers, choose, kept, packed):
+            on_integers = row.layer in integers.noise
+            steps = [EQUALIZED] if row.layer in changed else []
+            steps += [CORRECTED] if on_integers and methods.correct_biases else []
+            steps += [ROUNDED] if on_integers and row.layer in rounded else row.steps
+            snr = integers.noise.get(row.layer, row.snr)
+            report.layers.append(row._replace(snr=snr, steps=tuple(steps)))
+        report.notes += [
+            f"{op.signature()} stays float: {why}" for op, why in integers.kept if layer_name(op) not in layers
+        ]
+        return result
+
+    return build
+
+
+def _on_integers(choice: Choice) -> bool:
+    return choice.activations not in (FLOAT32, DYNAMIC)
+
+
+def _of_floats(choice: Choice) -> Choice:
+    """What becomes of a layer that has no form on integers."""
+    return choice if choice.activations == DYNAMIC else Choice(choice.weights, FLOAT32)
+
+
+def _rows(
+    program: Program,
+    layers: Mapping[str, Layer],
+    choose: Choose,
+    kept: Mapping[str, str],
+    packed: Sequence[LayerReport],
+) -> List[LayerReport]:
+    """A line for each layer. kept: why some compute on floats. packed: what was done to the weights of those."""
+    floats = {row.layer: row for row in packed}
+    rows = []
+    for name, layer in layers.items():
+        spec = program.weights.spec(layer.weight)
+        assert spec is not None
+        if name not in kept:
+            rows.append(LayerReport(name, choose(name), spec.nbytes, spec.size, None))
+        else:
+            unpacked = LayerReport(name, Choice(FLOAT32, FLOAT32), spec.nbytes, spec.nbytes, None)
+            row = floats.get(name, unpacked)
+            rows.append(row._replace(reason=row.reason or kept[name]))
+    return rows

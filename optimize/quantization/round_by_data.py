@@ -1,0 +1,135 @@
+"""Rounds weights so that what layers compute on samples changes least, instead of each weight to the nearest integer.
+
+Columns of a weight are rounded one after the other; the error of each is spread over those that are still to come, by
+the inverse of the inputs' covariance (Frantar and Alistarh, "Optimal Brain Compression", 2022; Frantar et al., "GPTQ",
+2022, algorithm 1, columns of large inputs first). A filter for which nearest rounding is better keeps that.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from optimize.quantization.calibration import GROUP_NBYTES, Sample
+from optimize.quantization.covariances import covariances
+from optimize.quantization.filters import Filters, filters_of
+from optimize.quantization.formats import Grid
+from optimize.quantization.layers import layer_name
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Progress, quiet
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+
+MOST_TERMS = 2048  # of a filter; longer ones, of large matrices, would take minutes a layer
+_DAMPING = 0.01  # of the mean of the covariance's diagonal
+_COLUMNS = 128  # that are rounded before the rest hears of it
+
+
+class Rounded(NamedTuple):
+    """A rounded weight. steps: int8, of the weight's shape. gain: by how many dB the layer's noise is less."""
+
+    steps: Array
+    grid: Grid
+    gain: float
+
+
+def round_by_data(
+    program: Program,
+    pair: Pair,
+    samples: Sequence[Sample],
+    grid_of: Callable[[str, Array], Optional[Grid]],
+    progress: Progress = quiet,
+) -> Dict[str, Rounded]:
+    """The rounded weight of each layer, by the layer's name, where that is better than nearest rounding.
+
+    grid_of: by a layer's name and its weight; None for layers that are not to be rounded. Covariances of so many layers
+    as ``GROUP_NBYTES`` hold are in memory at a time.
+    """
+    layers: Dict[str, Filters] = {}
+    grids: Dict[str, Grid] = {}
+    weights: Dict[str, Array] = {}
+    for op in program.net.op:
+        filters = filters_of(program, op)
+        value = None if filters is None else program.value(filters.weight)
+        grid = None if value is None else grid_of(layer_name(op), value)
+        if filters is not None and value is not None and grid is not None and _terms(filters) <= MOST_TERMS:
+            layers[layer_name(op)], grids[layer_name(op)], weights[layer_name(op)] = filters, grid, value
+    found: Dict[str, Rounded] = {}
+    for group in _groups(layers):
+        part = {name: layers[name] for name in group}
+        for number, (name, covariance) in enumerate(covariances(pair, part, weights, samples, progress).items()):
+            progress("round weights", number, len(part))
+            rounded = _rounded(part[name], weights[name], grids[name], covariance)
+            if rounded is not None:
+                found[name] = rounded
+    return found
+
+
+def _terms(layer: Filters) -> int:
+    return layer.shape[2] * layer.shape[3]
+
+
+def _groups(layers: Mapping[str, Filters]) -> Iterator[List[str]]:
+    group: List[str] = []
+    nbytes = 0
+    for name, layer in layers.items():
+        size = 8 * layer.shape[0] * _terms(layer) ** 2
+        if group and nbytes + size > GROUP_NBYTES:
+            yield group
+            group, nbytes = [], 0
+        group.append(name)
+        nbytes += size
+    if group:
+        yield group
+
+
+def _rounded(layer: Filters, weight: Array, grid: Grid, covariance: Array) -> Optional[Rounded]:
+    groups, count = layer.shape[:2]
+    rows = layer.grouped(weight).reshape(groups, count, -1).astype(np.float64)
+    scales = layer.grouped(np.broadcast_to(grid.scales, weight.shape)).reshape(rows.shape).astype(np.float64)
+    nearest = np.clip(np.rint(rows / scales), -grid.most, grid.most)
+    try:
+        steps = _by_columns(rows, scales, grid.most, covariance)
+    except np.linalg.LinAlgError:
+        return None
+    before, after = (_noise(tried * scales - rows, covariance) for tried in (nearest, steps))
+    better = after < before
+    if not bool(better.any()):
+        return None
+    steps = np.where(better[..., np.newaxis], steps, nearest)
+    gain = 10 * np.log10(max(before.sum(), 1e-300) / max(np.minimum(before, after).sum(), 1e-300))
+    return Rounded(layer.restored(steps, weight).astype(np.int8), grid, float(gain))
+
+
+def _noise(errors: Array, covariance: Array) -> Array:
+    """What errors of filters (groups, filters, K) add to what these compute, squared and summed: (groups, filters)."""
+    return np.asarray((np.matmul(errors, covariance) * errors).sum(axis=2))
+
+
+def _by_columns(rows: Array, scales: Array, most: int, covariance: Array) -> Array:
+    """The integers, in float64. All arrays are (groups, ...); columns of large inputs go first."""
+    order = np.argsort(-np.einsum("gkk->gk", covariance), axis=1)
+    left, scales = (np.take_along_axis(one, order[:, np.newaxis], 2) for one in (rows, scales))
+    steps, inverse = np.empty_like(left), _inverse_root(covariance, order)
+    terms = left.shape[2]
+    for first in range(0, terms, _COLUMNS):
+        last = min(first + _COLUMNS, terms)
+        errors = np.empty((*left.shape[:2], last - first))
+        for column in range(first, last):
+            scale = scales[..., column]
+            steps[..., column] = np.clip(np.rint(left[..., column] / scale), -most, most)
+            error = (left[..., column] - steps[..., column] * scale) / inverse[:, column, column, np.newaxis]
+            left[..., column:last] -= error[..., np.newaxis] * inverse[:, np.newaxis, column, column:last]
+            errors[..., column - first] = error
+        left[..., last:] -= np.matmul(errors, inverse[:, first:last, last:])
+    back = np.argsort(order, axis=1)
+    return np.take_along_axis(steps, back[:, np.newaxis], 2)
+
+
+def _inverse_root(covariance: Array, order: Array) -> Array:
+    """The upper triangular root of the inverse of the damped covariance, its rows and columns in that order."""
+    damped = np.take_along_axis(np.take_along_axis(covariance, order[:, :, np.newaxis], 1), order[:, np.newaxis], 2)
+    mean = np.einsum("gkk->gk", damped).mean(axis=1)
+    damped = damped + np.eye(damped.shape[1]) * (_DAMPING * mean + 1e-12)[:, np.newaxis, np.newaxis]
+    return np.asarray(np.linalg.cholesky(np.linalg.inv(damped)).swapaxes(1, 2))
