@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Optional, Union
 
+import numpy as np
+
 from runtime_arm.errors import ResourceError, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
@@ -40,6 +42,28 @@ def map_file(path: AnyPath) -> memoryview:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except (ValueError, OSError):  # an empty file, or a system without maps
             return memoryview(file.read())
+
+
+def drop_pages(content: Any) -> None:
+    """Let the system take back the memory in which the content of a mapped file lies; it is read again when used.
+
+    content: an array. Nothing happens to one that is not of a mapped file, and on systems that cannot do it.
+    """
+    base = content
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapped = base.obj if isinstance(base, memoryview) else base
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    start = _address(content) - _address(np.frombuffer(mapped, np.uint8))
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    length = start + content.nbytes - first
+    if length > 0 and content.flags.c_contiguous:
+        mapped.madvise(mmap.MADV_DONTNEED, first, length)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def write_file(path: AnyPath, chunks: Iterable[Chunk], called: Optional[AnyPath] = None) -> None:

@@ -9,6 +9,8 @@
                                                                 the same; layers stay float until outputs are that close
   armnet quantize PAIR -o PAIR2 --activations int8 --data held_back.npz --must top1=0.99
                                                                 the same, until 99 % of the pair's top-1 are kept
+  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr 25 --html report.html
+                                                                a page with a plot of error against bytes
   armnet quantize PAIR -o PAIR2 --write-table layers.txt        what was done to each layer, to be edited
   armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
 
@@ -94,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
     parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
+    parser.add_argument("--html", metavar="FILE", help="write a page: error against bytes, and what each layer got")
     parser.add_argument(
         "--unpack",
         choices=["load", "run"],
@@ -140,6 +143,11 @@ def run(args: argparse.Namespace) -> int:
     facts = _facts(args.output, pair, result, report)
     facts["unpacking"] = unpacking
     facts["metrics"] = None if judge is None else {"before": judge.before, "after": judge.metrics(result)}
+    if args.html:
+        from armnet.page.quantization import render
+
+        write_file(args.html, [render(facts).encode("utf-8", "replace")])
+        note(f"wrote {args.html}")
     if args.json:
         print_json("quantize", facts)
         return 0
@@ -213,6 +221,7 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
                 "activations": row.choice.activations,
                 "nbytes": {"before": row.nbytes_before, "after": row.nbytes},
                 "snr": row.snr,
+                "alone": row.alone,
                 "steps": list(row.steps),
                 "reason": row.reason,
             }

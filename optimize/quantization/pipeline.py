@@ -124,7 +124,7 @@ def _within(
     result = build(frozenset(), report)
     if not samples:
         return result
-    noise = OutputNoise(pair, samples)
+    noise, before_softmax = OutputNoise(pair, samples), OutputNoise(pair, samples, before_softmax=True)
     report.output_snr = noise.of(result)
     if demand.met(result, noise):
         return result
@@ -133,15 +133,15 @@ def _within(
     def built(kept: AbstractSet[str]) -> Pair:
         return build(kept, QuantizationReport())
 
-    floats = least_float(
-        layers, lambda kept: noise.of(built(kept)), lambda kept: demand.met(built(kept), noise), progress
+    floats, alone = least_float(
+        layers, lambda kept: before_softmax.of(built(kept)), lambda kept: demand.met(built(kept), noise), progress
     )
     report.layers.clear()
     report.notes.clear()
     result = build(floats, report)
     report.output_snr = noise.of(result)
     report.layers[:] = [
-        row._replace(reason=row.reason or "it spoils the outputs") if row.layer in floats else row
+        row._replace(alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats else row.reason)
         for row in report.layers
     ]
     return result

@@ -12,7 +12,8 @@ EQUALIZED, CORRECTED, ROUNDED = "equalized", "bias corrected", "rounded by data"
 
 class LayerReport(NamedTuple):
     """One layer. nbytes: of its weight, before and after. snr: of the weight alone, in dB. reason: why it is not stored
-    as was asked for; empty if it is. steps: what was done for its accuracy."""
+    as was asked for; empty if it is. steps: what was done for its accuracy. alone: signal-to-noise ratio of the outputs
+    if no other layer is quantised, in dB, where that was measured."""
 
     layer: str
     choice: Choice
@@ -21,6 +22,7 @@ class LayerReport(NamedTuple):
     snr: Optional[float]
     reason: str = ""
     steps: Tuple[str, ...] = ()
+    alone: Optional[float] = None
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import NetError
+from runtime_arm.files import drop_pages
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.planning.steps import FEED_STEP, Environment, Step, Value
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
@@ -67,6 +68,9 @@ class Trace:
             return False
         if known is None and schema.unpacks and results[0].value is not None:
             self._unpacked.keep(op, specs, results)
+            for spec in specs:
+                if spec is not None:
+                    drop_pages(spec.value)
         if any(spec.dtype == object for spec in results if spec.value is None):
             return False
         self._write(index, op, schema, values, results)

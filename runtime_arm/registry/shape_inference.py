@@ -13,6 +13,7 @@ import numpy as np
 
 from runtime_arm.errors import ArmnetError, OperatorError, ShapeError
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.schema import DataDependent, Operator, describe, lookup
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
@@ -80,12 +81,28 @@ def _evaluated(
     schema: Operator, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], specs: Sequence[TensorSpec]
 ) -> List[np.ndarray]:
     with np.errstate(all="ignore"):
-        values = schema.evaluate(op, [None if spec is None else content(spec) for spec in inputs])
+        values = _unpacked(schema, op, inputs, specs) if schema.unpacks else None
+        if values is None:
+            values = schema.evaluate(op, [None if spec is None else content(spec) for spec in inputs])
     for name, spec, value in zip(op.output, specs, values):
         if value.shape != spec.shape or value.dtype != spec.dtype:
             raise ShapeError(
                 op, f"blob {name!r} was inferred as {spec}, computed as {value.dtype.name}{list(value.shape)}"
             )
+    return values
+
+
+def _unpacked(
+    schema: Operator, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], specs: Sequence[TensorSpec]
+) -> Optional[List[np.ndarray]]:
+    """What a fast kernel makes of constants, in no more memory than that and its scratch; None if there is none."""
+    kernel = schema.choose(op, inputs, specs)[0]
+    if kernel is None or any(spec is not None and spec.quantization is not None for spec in inputs):
+        return None
+    values = [np.empty(spec.shape, spec.dtype) for spec in specs]
+    scratch = [np.empty(spec.shape, spec.dtype) for spec in kernel.scratch(op, inputs, specs)]
+    given = [None if spec is None else spec.value for spec in inputs]
+    kernel.bind(Call(op, given, values, scratch, inputs, specs, {}))()
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from exporter.to_onnx.export import to_onnx
 from runtime_arm.netdef import Array
@@ -13,12 +13,16 @@ from runtime_arm.pair.pair import Pair
 Feeds = Mapping[str, Array]
 
 
+AXES_SINCE = 13  # the opset since which scales may belong to the indices of an axis
+
+
 def onnxruntime_outputs(
     pair: Pair, model: Optional[Path], calibration: Sequence[Feeds], judged: Sequence[Feeds]
 ) -> List[Dict[str, Array]]:
     """The outputs of onnxruntime's static int8: QDQ, a scale a channel, ranges from the least to the largest value.
 
-    model: the ONNX file; None for the pair written as ONNX. The model is prepared as onnxruntime advises.
+    model: the ONNX file; None for the pair written as ONNX, which is also taken for a file of an old opset. The model
+    is prepared as onnxruntime advises.
     """
     import onnx
     import onnxruntime
@@ -35,7 +39,7 @@ def onnxruntime_outputs(
     onnxruntime.set_default_logger_severity(3)
     with tempfile.TemporaryDirectory() as name:
         plain, prepared, small = (str(Path(name, f"{part}.onnx")) for part in ("plain", "prepared", "small"))
-        onnx.save(to_onnx(pair) if model is None else onnx.load(str(model)), plain)
+        onnx.save(_with_axes(pair, model), plain)
         quant_pre_process(plain, prepared, skip_symbolic_shape=True)
         quantization.quantize_static(
             prepared,
@@ -51,3 +55,12 @@ def onnxruntime_outputs(
         session = onnxruntime.InferenceSession(small, options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
         return [dict(zip(names, session.run(None, dict(feeds)))) for feeds in judged]
+
+
+def _with_axes(pair: Pair, model: Optional[Path]) -> Any:
+    """The model, in an opset in which a channel may have a scale of its own."""
+    import onnx
+
+    given = None if model is None else onnx.load(str(model))
+    old = given is None or any(one.domain == "" and one.version < AXES_SINCE for one in given.opset_import)
+    return to_onnx(pair) if old else given

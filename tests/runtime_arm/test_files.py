@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
+import numpy as np
 import pytest
 
 from runtime_arm.errors import ResourceError
-from runtime_arm.files import map_file, replaced_folder, write_file
+from runtime_arm.files import drop_pages, map_file, replaced_folder, write_file
 
 
 def failing_chunks() -> Iterator[bytes]:
@@ -132,3 +133,27 @@ def test_a_mapped_file_keeps_its_content_when_it_is_replaced(tmp_path: Path) -> 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match=r"nothing: No such file or directory"):
         map_file(tmp_path / "nothing")
+
+
+def test_pages_of_a_mapped_file_are_given_back_and_read_again(tmp_path: Path) -> None:
+    content = np.arange(1 << 18, dtype=np.int32)
+    (tmp_path / "file").write_bytes(b"head" * 3 + content.tobytes())
+    mapped = np.frombuffer(map_file(tmp_path / "file"), np.uint8)[12:].view(np.int32).reshape(512, 512)
+    assert mapped.sum() == content.sum()
+    before = _resident(tmp_path / "file")
+    drop_pages(mapped)
+    if before is not None:
+        assert _resident(tmp_path / "file") <= 8 < 900 < before
+    np.testing.assert_array_equal(mapped.reshape(-1), content)
+    drop_pages(content)  # of no file
+    drop_pages(np.frombuffer(map_file(tmp_path / "file"), np.uint8)[:0])
+
+
+def _resident(path: Path) -> Optional[int]:
+    """The kilobytes of a mapped file that are in memory; None where the system does not tell."""
+    try:
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+    except OSError:
+        return None
+    place = next(at for at, line in enumerate(lines) if line.endswith(str(path)))
+    return next(int(line.split()[1]) for line in lines[place:] if line.startswith("Rss:"))

@@ -43,11 +43,16 @@ def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, t
     spoilt = json.loads(armnet(*words, "-o", tmp_path / "any", "--must", "top1=0")[1])["metrics"]["after"]["top1"]
     assert spoilt < 0.99
     share = (1 + spoilt) / 2
-    status, out, _ = armnet(*words, "-o", tmp_path / "kept", "--must", f"top1={share}")
+    status, out, _ = armnet(
+        *words, "-o", tmp_path / "kept", "--must", f"top1={share}", "--html", tmp_path / "report.html"
+    )
     assert status == 0
     facts = json.loads(out)
     assert facts["metrics"]["before"]["top1"] == 1.0
     assert facts["metrics"]["after"]["top1"] >= share
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<circle") == len(facts["layers"])
+    assert "stays float" in page
     floats = [row for row in facts["layers"] if row["weights"] == "float32"]
     assert 0 < len(floats) < len(facts["layers"])
     assert nbytes(tmp_path / "any") < nbytes(tmp_path / "kept") < nbytes(digits)

@@ -1,0 +1,161 @@
+"""The page of a quantised pair: error against bytes of each layer, and what became of it.
+
+One file that needs no network and no script.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
+
+from armnet.page.document import document
+from armnet.page.elements import bar, key, named, shortened, table, text
+from runtime_arm.app.display import size
+
+WIDE, HIGH, LEFT, LOW = 440, 250, 34, 40  # of the plot, and its margins
+COLOURS = {"integers": "var(--activation)", "packed": "var(--conv)", "float": "var(--alarm)"}
+MEANINGS = {
+    "integers": "computes on integers",
+    "packed": "weights packed, computes on floats",
+    "float": "stays float",
+}
+BROADEST = 640  # pixels on a screen
+NAMED = 3  # layers with the largest errors, which have their names in the plot
+STEP = 10  # dB between lines
+DECADES = (1, 2, 5)
+
+
+class _Point(NamedTuple):
+    """A layer in the plot."""
+
+    layer: str
+    nbytes: int
+    error: float  # dB
+    kind: str
+
+
+def render(facts: Mapping[str, Any]) -> str:
+    """The page, HTML 5. ``facts`` is what ``armnet quantize --json`` prints."""
+    body = "".join([_head(facts), _plot(facts["layers"]), _layers(facts["layers"]), _notes(facts["notes"])])
+    return document(f"{facts['pair']}, quantised", body)
+
+
+def _head(facts: Mapping[str, Any]) -> str:
+    weights = facts["weights_nbytes"]
+    ratio = weights["before"] / max(weights["after"], 1)
+    cards = [(size(weights["after"]).strip(), f"of weights, {size(weights['before']).strip()} before")]
+    cards.append((f"{ratio:.2f}", "times smaller"))
+    if facts["output_snr"] is not None:
+        cards.append((f"{facts['output_snr']:.1f} dB", "signal to noise of the worst output"))
+    for metric, value in (facts["metrics"] or {}).get("after", {}).items():
+        cards.append((f"{value:.2%}", f"{metric}, {facts['metrics']['before'][metric]:.2%} before"))
+    shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
+    return f'<h1>{text(facts["pair"])}</h1><div class="cards">{shown}</div>'
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    if row["activations"] != "float32":
+        return "integers"
+    return "float" if row["weights"] == "float32" else "packed"
+
+
+def _points(rows: Sequence[Mapping[str, Any]], measure: str) -> List[_Point]:
+    return [
+        _Point(row["layer"], max(row["nbytes"]["after"], 1), row[measure], _kind(row))
+        for row in rows
+        if row[measure] is not None
+    ]
+
+
+def _plot(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Bytes to the right, signal to noise upwards."""
+    measured = any(row["alone"] is not None for row in rows)
+    points = _points(rows, "alone" if measured else "snr")
+    if not points:
+        return ""
+    what = "of the outputs if it is the only layer that is quantised" if measured else "of its weights"
+    legend = key([(COLOURS[kind], MEANINGS[kind]) for kind in COLOURS if any(one.kind == kind for one in points)])
+    frame = f'viewBox="0 0 {WIDE} {HIGH}" width="100%" style="max-width:{BROADEST}px" role="img"'
+    scale = _Scale(points)
+    drawn = "".join([*scale.grid(), *_dots(points, scale)])
+    return (
+        f"<h2>Error against bytes</h2><p>Each layer by its bytes and its signal to noise in dB, {what}; "
+        f'what lies low spoils most.</p><div class="panel">{legend}<svg {frame}>{drawn}</svg></div>'
+    )
+
+
+class _Scale:
+    def __init__(self, points: Sequence[_Point]):
+        errors, nbytes = [point.error for point in points], [math.log10(point.nbytes) for point in points]
+        self.low, self.high = STEP * math.floor(min(errors) / STEP), STEP * math.ceil(max(errors) / STEP + 0.01)
+        self.least, self.most = min(nbytes) - 0.1, max(nbytes) + 0.1
+
+    def x(self, nbytes: float) -> float:
+        share = (math.log10(nbytes) - self.least) / (self.most - self.least)
+        return LEFT + share * (WIDE - LEFT - 12)
+
+    def y(self, error: float) -> float:
+        return 12 + (self.high - error) / (self.high - self.low) * (HIGH - LOW - 12)
+
+    def grid(self) -> Iterator[str]:
+        """Lines at round numbers, with these."""
+        step = STEP * max(1, math.ceil((self.high - self.low) / STEP / 8))
+        for error in range(self.low, self.high + 1, step):
+            y = self.y(error)
+            yield f'<line class="grid" x1="{LEFT}" x2="{WIDE - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{error}</text>'
+        powers = range(math.floor(self.least), math.ceil(self.most) + 1)
+        steps = DECADES if self.most - self.least < 2 else DECADES[:1]
+        for nbytes in (digit * 10**power for power in powers if power >= 0 for digit in steps):
+            if self.least <= math.log10(nbytes) <= self.most:
+                x = self.x(nbytes)
+                yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="12" y2="{HIGH - LOW}"/>'
+                yield f'<text x="{x:.1f}" y="{HIGH - LOW + 16}" text-anchor="middle">{size(nbytes).strip()}</text>'
+        yield f'<text x="{LEFT - 6}" y="{HIGH - 6}">dB by bytes of the weight</text>'
+
+
+def _dots(points: Sequence[_Point], scale: _Scale) -> Iterator[str]:
+    worst = sorted(points, key=lambda point: point.error)[:NAMED]
+    taken: List[float] = []
+    for point in sorted(points, key=lambda point: point.error, reverse=True):
+        x, y = scale.x(point.nbytes), scale.y(point.error)
+        shown = f"{text(point.layer)}\n{size(point.nbytes).strip()}, {point.error:.1f} dB, {MEANINGS[point.kind]}"
+        yield (
+            f'<circle class="block" cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{COLOURS[point.kind]}">'
+            f"<title>{shown}</title></circle>"
+        )
+        if point in worst and all(abs(y - other) > 12 for other in taken):
+            taken.append(y)
+            side, anchor = (-9, "end") if x > WIDE / 2 else (9, "start")
+            name = text(shortened(point.layer, 28))
+            yield f'<text x="{x + side:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{name}</text>'
+
+
+def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
+    largest = max((row["nbytes"]["before"] for row in rows), default=1)
+    cells = [[named(row["layer"]), *_cells(row, largest)] for row in rows]
+    columns = ["layer", "weights", "activations", "bytes", "", "dB", "alone dB", "how", "why"]
+    shown = table(columns, cells, right=["bytes", "dB", "alone dB"])
+    explained = "dB: of the weights alone. alone dB: of the outputs if no other layer is quantised, where measured."
+    return f'<h2>Layers</h2><p>{explained}</p><div class="panel">{shown}</div>'
+
+
+def _cells(row: Mapping[str, Any], largest: int) -> List[str]:
+    numbers: Dict[str, str] = {
+        measure: "" if row[measure] is None else f"{row[measure]:.1f}" for measure in ("snr", "alone")
+    }
+    return [
+        text(row["weights"]),
+        text(row["activations"]),
+        size(row["nbytes"]["after"]).strip(),
+        bar(row["nbytes"]["after"] / largest, COLOURS[_kind(row)], 140),
+        numbers["snr"],
+        numbers["alone"],
+        text(", ".join(row["steps"])),
+        text(row["reason"]),
+    ]
+
+
+def _notes(notes: Sequence[str]) -> str:
+    listed = "".join(f"<li>{text(note)}</li>" for note in notes)
+    return f"<h2>Operators on floats</h2><ul>{listed}</ul>" if listed else ""
