@@ -88,16 +88,6 @@ def strips_of(op: OperatorDef, inputs: Specs) -> Strips:
     return Strips(convolution_in(op, inputs), inputs[0].dtype.itemsize)
 
 
-def band_steps(strips: Strips, w: Array, band: Array) -> Iterator[Step]:
-    """Steps that write the weights (C, 1, kh, kw) into a band (C, 1, 1, rows of a strip, lines under it)."""
-    window = strips.window
-    rows = band.reshape(len(w), strips.rows, strips.reach(strips.rows), window.kernel[1])
-    yield copy(band, ZERO)
-    for row in range(strips.rows):
-        for tap in range(window.kernel[0]):
-            yield copy(rows[:, row, row * window.stride[0] + tap * window.dilation[0]], w[:, 0, tap])
-
-
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     w, convolution, wrong = inputs[1], convolution_in(op, inputs), wrong_dtype(inputs[0])
     assert w is not None

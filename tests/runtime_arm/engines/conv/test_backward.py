@@ -7,7 +7,7 @@ from typing import Any, List
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, specs_of
-from runtime_arm.engines.conv import depthwise, gradient_columns
+from runtime_arm.engines.conv import depthwise_lines, gradient_columns
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
@@ -73,13 +73,16 @@ DEPTHWISE = [
     ((1, 4, 21, 9), (5, 3), {"kernels": [5, 3], "strides": [2, 1], "pads": [2, 0, 1, 1]}),
     ((2, 3, 14, 13), (3, 3), {"kernel": 3, "dilation": 2, "pad": 2}),
     ((1, 2, 3, 4), (2, 2), {"kernel": 2}),
+    ((3, 2, 7, 8), (2, 2), {"kernel": 2, "stride": 3}),
+    ((2, 3, 5, 4), (1, 1), {"kernel": 1, "stride": 2, "pad": 1}),
+    ((2, 2, 9, 6), (3, 3), {"kernel": 3, "stride": 2, "dilation": 2, "pad": 4}),
 ]
 
 
 @pytest.mark.parametrize("nbytes", [1, 2000, 1 << 18])
 @pytest.mark.parametrize("case", DEPTHWISE)
 def test_depthwise_strips_of_any_block_add_up(monkeypatch: Any, case: Any, nbytes: int) -> None:
-    monkeypatch.setattr(depthwise, "LINES_NBYTES", nbytes)
+    monkeypatch.setattr(depthwise_lines, "BLOCK_NBYTES", nbytes)
     shape, kernel, arguments = case
     weights = random((shape[1], 1, *kernel), 1)
     forward = caffe2("Conv", "X W", **arguments, group=shape[1])
