@@ -6,25 +6,34 @@ nor out, and there is one of it.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from optimize.training import first_backward, update_early
-from runtime_arm.errors import UsageError
+from optimize.training import StepPlan, first_backward, step_plans, update_early
+from runtime_arm.errors import ResourceError, UsageError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.planning.plan import Segment
+from runtime_arm.registry.specs import TensorSpec
 from training.interrupts import held_back
+from training.step_memory import StepMemory, measured
 
 
 class StateRuns:
-    """``values``: the state, by name; arrays that the next run overwrites."""
+    """``values``: the state, by name; arrays that the next run overwrites. memory: bytes that a run may take."""
 
-    def __init__(self, values: Mapping[str, Array], constants: Mapping[str, Array], iteration: str, threads: int):
+    def __init__(
+        self,
+        values: Mapping[str, Array],
+        constants: Mapping[str, Array],
+        iteration: str,
+        threads: int,
+        memory: Optional[int] = None,
+    ):
         self._values, self._constants = dict(values), constants
-        self._iteration, self._threads = iteration, threads
-        self._runs: Dict[str, _NetRun] = {}
+        self._iteration, self._threads, self._memory = iteration, threads, memory
+        self._runs: Dict[Hashable, _NetRun] = {}
         self._is_broken = False
 
     @property
@@ -40,7 +49,8 @@ class StateRuns:
 
     def run(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> Dict[str, Any]:
         """What is wanted, after one of the nets has run. An error on the way forward leaves the state as it was."""
-        run, values = self._run_of(net), self.values
+        run = self._run_of(net, given, wanted)
+        values = self.values
         begun = int(values[self._iteration][0])
         kept = {name: values[name].copy() for name in run.changed_early}
         own = run.own(values)
@@ -60,18 +70,46 @@ class StateRuns:
         if not self._is_broken:
             self._values = {name: np.array(kept.get(name, value)) for name, value in self._values.items()}
 
-    def plan(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> Segment:
-        """The plan of a run; nothing runs."""
-        return self._run_of(net).plan(self.values, given, wanted)
+    def memory(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> StepMemory:
+        """What a run takes; nothing runs."""
+        run = self._run_of(net, given, wanted)
+        return measured(run.plan(self.values, given, wanted), run.executor.net, self._values, run.repeated)
 
-    def _run_of(self, net: NetDef) -> _NetRun:
-        if net.name not in self._runs:
-            self._runs[net.name] = _NetRun(net, list(self._values), self._constants, self._threads)
-        return self._runs[net.name]
+    def _run_of(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> _NetRun:
+        """The net as it runs for such feeds. ResourceError if that takes more memory than it may."""
+        shapes = None if self._memory is None else tuple((name, value.shape) for name, value in given.items())
+        key = net.name, shapes
+        if key not in self._runs:
+            if self._memory is not None:
+                self.close()
+            self._runs[key] = self._planned(net, given, wanted)
+        return self._runs[key]
+
+    def _planned(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> _NetRun:
+        if self._memory is None:
+            return self._net_run(StepPlan(update_early(net), 0, 0, 0.0))
+        arrays = {**self._values, **given}
+        specs = {name: TensorSpec(value.shape, value.dtype) for name, value in arrays.items()}
+        specs.update((name, TensorSpec.known(value)) for name, value in self._constants.items())
+        plans = step_plans(net, specs, [*self._values, *wanted])
+        fitting = [plan for plan in plans if plan.peak <= self._memory]
+        least = 0
+        for plan in dict.fromkeys([*fitting, plans[-1]]):
+            run = self._net_run(plan)
+            least = run.plan(self._values, given, wanted).arena_nbytes
+            if least <= self._memory:
+                return run
+        raise ResourceError(
+            f"a step on these feeds takes at least {least:,} bytes, more than the {self._memory:,} that it may take"
+        )
+
+    def _net_run(self, plan: StepPlan) -> _NetRun:
+        return _NetRun(plan, list(self._values), self._constants, self._threads)
 
     def close(self) -> None:
         """Free the plans and end the workers; another run starts new ones."""
-        self._values = {name: np.array(value) for name, value in self._values.items()}
+        if self._runs:
+            self._values = {name: np.array(value) for name, value in self._values.items()}
         for run in self._runs.values():
             run.executor.close()
         self._runs.clear()
@@ -80,7 +118,9 @@ class StateRuns:
 class _NetRun:
     """One of the nets. ``changed_early``: the state that it changes before the way back begins."""
 
-    def __init__(self, net: NetDef, state: Sequence[str], constants: Mapping[str, Array], threads: int):
+    def __init__(self, plan: StepPlan, state: Sequence[str], constants: Mapping[str, Array], threads: int):
+        net = plan.net
+        self.repeated = plan.repeated
         self._read = [name for name in net.external_input if name in state]
         changed = [name for name in net.external_output if name in state]
         self._carry = {name: name for name in changed if name in self._read}
@@ -89,7 +129,7 @@ class _NetRun:
         is_whole = len(forward) < len(net.op)
         self.changed_early: List[str] = [name for name in changed if is_whole and name in early]
         known = {name: value for name, value in constants.items() if name in net.external_input}
-        self.executor = Executor(update_early(net), known, threads)
+        self.executor = Executor(net, known, threads)
 
     def own(self, values: Mapping[str, Array]) -> List[str]:
         """The state that lies where the run before left it."""

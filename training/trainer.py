@@ -20,6 +20,7 @@ from training.checkpoints import digest_of, load_checkpoint, save_checkpoint
 from training.losses import Loss, loss_of
 from training.solvers import Solver, solver_of
 from training.state_runs import StateRuns
+from training.step_memory import StepMemory
 from training.train_net import MUTEX, Trainable, Wishes, make_train_net
 
 Feeds = Mapping[str, Any]
@@ -47,7 +48,8 @@ class Trainer:
     ``training.solvers.Solver``, or the name of one. outputs: the blobs that the loss takes; None for the net's first.
     batch_norm: "auto" uses the statistics of the batch where a normalisation's scale or bias is trained, "train"
     everywhere, "frozen" nowhere. caffe2_compatible: only with Caffe2's operators, so that ``nets`` run there, too.
-    threads: as for Predictor. UsageError if something does not fit.
+    threads: as for Predictor. memory: the most bytes that a step may take; activations are computed again where they do
+    not fit, which changes no result and takes longer. UsageError if something does not fit.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Trainer:
         batch_norm: str = "auto",
         caffe2_compatible: bool = False,
         threads: int = 1,
+        memory: Optional[int] = None,
     ) -> None:
         if batch_norm not in NORMALISATIONS:
             raise UsageError(f"batch_norm must be one of {', '.join(NORMALISATIONS)}; got {batch_norm!r}")
@@ -79,7 +82,10 @@ class Trainer:
         self._train = make_train_net(self._pair.predict_net, self._pair.inputs, self._weights, wishes)
         if caffe2_compatible:
             require_caffe2(self._train.net)
-        self._runs = StateRuns(self._train.state, self._train.constants, self._train.iteration, threads)
+        if memory is not None and self._solver.iter_size > 1:
+            raise UsageError("memory: a solver with an iter_size saves memory in its own way; give one of them")
+        own = self._train
+        self._runs = StateRuns(own.state, own.constants, own.iteration, threads, memory)
 
     def _chosen_outputs(self, outputs: Union[str, Sequence[str], None]) -> Tuple[str, ...]:
         known = {name for op in self._pair.predict_net.op for name in op.output}
@@ -140,6 +146,16 @@ class Trainer:
             raise
         self._runs.run(self._train.update, dict(zip(self._train.gradients, total)), [])
         return loss
+
+    def memory(self, feeds: Feeds) -> StepMemory:
+        """What a step on such a batch takes; nothing runs. ResourceError if that is more than it may take."""
+        given, train = self._checked(feeds), self._train
+        if self._solver.iter_size == 1:
+            return self._runs.memory(train.net, given, [train.loss])
+        part = {name: value[: max(1, len(value) // self._solver.iter_size)] for name, value in given.items()}
+        gradients = {name: self._state[parameter] for name, parameter in zip(train.gradients, train.parameters)}
+        backward = self._runs.memory(train.backward, part, (train.loss, *train.gradients))
+        return backward._replace(arena=backward.arena + self._runs.memory(train.update, gradients, []).arena)
 
     def _checked(self, feeds: Feeds) -> Dict[str, Array]:
         """The feeds as arrays of the dtypes that the net takes. FeedError if one is missing or unknown."""

@@ -100,6 +100,11 @@ def _add_course(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patience", type=int, default=0, metavar="N", help="end after N epochs without a better one")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is chosen (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="cores (default: %(default)s)")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="what a step may take, 200M: activations that do not fit are computed again (default: no limit)",
+    )
     parser.add_argument("--checkpoints", metavar="FOLDER", help="where they stay (default: removed at the end)")
 
 
@@ -122,6 +127,8 @@ def _run_caffe(args: argparse.Namespace) -> int:
 
     if args.pair or args.output is not None:
         raise UsageError("a solver.prototxt names its net and where snapshots go; leave out the network and -o")
+    if args.memory is not None:
+        raise UsageError("--memory is for networks that armnet trains in its own way, not for a solver.prototxt")
     parts = (word.rpartition("=") for word in args.data)
     given = {layer: path for layer, _, path in parts}
     said: List[str] = []
@@ -137,31 +144,16 @@ def _run_caffe(args: argparse.Namespace) -> int:
 
 
 def _run_pair(args: argparse.Namespace) -> int:
-    from armnet.console import note, print_json, progress
+    from armnet.console import note, print_json
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
-    from training.fitting import fit
-    from training.fresh import fresh
-    from training.trainer import Trainer
 
     pair = pair_of(args.pair, plain=True)
     with Model(pair, preprocessing=args.preprocessing, notice=lambda text: note(f"armnet: {text}")) as model:
         learned, held, names = _samples(args, model)
         plan = _plan(args, learned)
-        steps = plan.epochs * plan.steps_an_epoch(learned)
-        trainer = Trainer(
-            fresh(pair, args.seed) if args.from_scratch else pair,
-            _loss(args),
-            _free_name(pair),
-            args.trainable,
-            _solver(args, steps),
-            outputs=args.outputs,
-            batch_norm=args.batch_norm,
-            threads=args.threads,
-        )
         kept = Path(args.checkpoints or f"{Path(args.output)}.checkpoints")
-        with progress("train") as bar:
-            epochs = fit(trainer, learned, held, plan, checkpoints=kept, progress=bar)
+        trainer, epochs, memory = _trained(args, pair, learned, held, plan, kept)
         meta = dict(pair.meta)
         if names is not None:
             meta.update(labels=names, preprocessing=dict(model.rule))
@@ -171,7 +163,7 @@ def _run_pair(args: argparse.Namespace) -> int:
 
         rmtree(kept, ignore_errors=True)
     facts = {"pair": args.output, "labels": names, "learned": len(learned), "held_out": len(held) if held else 0}
-    facts.update(steps=trainer.iteration, epochs=[epoch._asdict() for epoch in epochs])
+    facts.update(memory=memory._asdict(), steps=trainer.iteration, epochs=[epoch._asdict() for epoch in epochs])
     facts["accuracy"] = epochs[trainer.iteration // plan.steps_an_epoch(learned) - 1].accuracy  # of what was kept
     if args.html:
         from armnet.opening import name_of
@@ -186,6 +178,35 @@ def _run_pair(args: argparse.Namespace) -> int:
         print(f"epoch {number:3}: {epoch}")
     note(f"{args.output}: {trainer.iteration} steps on {len(learned)} samples")
     return 0
+
+
+def _trained(args: argparse.Namespace, pair: Any, learned: Any, held: Any, plan: Any, kept: Path) -> Any:
+    """The trainer at the end of its course, what each epoch brought, and what memory a step takes."""
+    import numpy as np
+
+    from armnet.console import note, progress
+    from runtime_arm.machine.cache import nbytes_of
+    from training.fitting import fit
+    from training.fresh import fresh
+    from training.trainer import Trainer
+
+    trainer = Trainer(
+        fresh(pair, args.seed) if args.from_scratch else pair,
+        _loss(args),
+        _free_name(pair),
+        args.trainable,
+        _solver(args, plan.epochs * plan.steps_an_epoch(learned)),
+        outputs=args.outputs,
+        batch_norm=args.batch_norm,
+        threads=args.threads,
+        memory=None if args.memory is None else nbytes_of(args.memory, "--memory"),
+    )
+    rows = np.arange(min(plan.batch, len(learned)))
+    memory = trainer.memory({**learned.feeds(rows), trainer.labels: learned.truths[rows]})
+    note(f"armnet: {memory}")
+    with progress("train") as bar:
+        epochs = fit(trainer, learned, held, plan, checkpoints=kept, progress=bar)
+    return trainer, epochs, memory
 
 
 def _samples(args: argparse.Namespace, model: Any) -> Any:

@@ -55,9 +55,14 @@ def limit_nbytes() -> int:
     text = os.environ.get("ARMNET_CACHE_LIMIT", "").strip()
     if not text:
         return USUAL_LIMIT
-    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)i?B?", text, re.IGNORECASE | re.ASCII)
+    return nbytes_of(text, "ARMNET_CACHE_LIMIT")
+
+
+def nbytes_of(text: str, what: str) -> int:
+    """A number of bytes, perhaps with K, M, G or T, of 1024 each. UsageError, naming ``what``, if the text is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
-        raise UsageError(f"ARMNET_CACHE_LIMIT takes a number of bytes such as 500M or 2G, got {text!r}")
+        raise UsageError(f"{what} takes a number of bytes such as 500M or 2G, got {text!r}")
     return int(float(found.group(1)) * _UNITS[found.group(2).upper()])
 
 

@@ -352,6 +352,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.masked_relu": "ReluMaskGradient ReluWithMask",
         "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
         "operators.norm.fused_relu": "SpatialBNOutputGradient",
+        "operators.norm.again": "SpatialBNAgain",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },
     "caffe": {

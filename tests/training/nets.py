@@ -59,6 +59,24 @@ def classifier(activation: str = "Softmax(z) -> y") -> Pair:
     return pair_of(text, weights)
 
 
+def residual(blocks: int = 6) -> Pair:
+    """(N, 3, H, W) -> (N, 3): blocks of a convolution, a normalisation, an addition and ReLU, and a classifier."""
+    random = np.random.default_rng(5)
+    weights: Dict[str, Any] = {"w": random.standard_normal((3, 3)), "b": np.zeros(3)}
+    lines, x = [], "x"
+    for at in range(blocks):
+        ones, zeros = np.ones(3), np.zeros(3)
+        own = {f"c{at}": random.standard_normal((3, 3, 3, 3)) * 0.3, f"s{at}": ones, f"t{at}": zeros}
+        weights.update(own, **{f"m{at}": zeros, f"v{at}": ones})
+        lines.append(f"Conv({x}, c{at}) -> h{at}  kernel=3  pad=1")
+        lines.append(f"SpatialBN(h{at}, s{at}, t{at}, m{at}, v{at}) -> n{at}  is_test=1")
+        lines.append(f"Sum(n{at}, {x}) -> a{at}")
+        lines.append(f"Relu(a{at}) -> r{at}")
+        x = f"r{at}"
+    lines += [f"AveragePool({x}) -> g  global_pooling=1", "FC(g, w, b) -> y"]
+    return pair_of("\n".join([f'net "residual": x, {", ".join(weights)} -> y', *lines]), weights)
+
+
 def samples(count: int = 12, seed: int = 0) -> Dict[str, Any]:
     """Pictures and labels for ``classifier``."""
     random = np.random.default_rng(seed)

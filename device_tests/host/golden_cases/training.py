@@ -24,6 +24,7 @@ def training() -> Iterator[Case]:
     yield from case("SpatialBNReluGradient", x, "3", x, "3", "pos 3", words, outputs=3, is_test=0)
     yield from case("SpatialBNAddReluGradient", x, "3", x, "3", "pos 3", words, outputs=4, is_test=0)
     yield from own("SpatialBNOutputGradient", x, "pos 3", x, "3", "pos 3", outputs=3)
+    yield from own("SpatialBNAgain", x, "3", "3", "3", "pos 3", x, relu=1)
     yield from own("ReluWithMask", x, outputs=2)
     yield from own("ReluMaskGradient", words, x)
     yield from own("MaxPoolWithOffsets", "1x2x6x6", outputs=2, kernel=2, stride=2)

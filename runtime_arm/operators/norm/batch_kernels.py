@@ -74,14 +74,20 @@ def forward_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec
     )
 
 
-def forward_run(call: Call, addend: Optional[Array] = None, relu: bool = True) -> Run:
-    """The run of SpatialBNRelu, with an addend of SpatialBNAddRelu, without ``relu`` of SpatialBN."""
+def forward_run(call: Call, addend: Optional[Array] = None, relu: bool = True, again: bool = False) -> Run:
+    """The run of SpatialBNRelu, with an addend of SpatialBNAddRelu, without ``relu`` of SpatialBN.
+
+    again: inputs 3 and 4 are the statistics that such a run has used, and it makes Y alone.
+    """
     x, y = (array.reshape(_around(array)) for array in (call.inputs[0], call.outputs[0]))
     extra = None if addend is None else addend.reshape(x.shape)
     room, _, vectors, *_ = call.scratch
     mean, inverse, factor, shift = vectors
     scale, bias = (parameter.reshape(-1, 1) for parameter in call.inputs[1:3])
-    statistics = _test_statistics(call, mean, inverse) if call.op.get_bool("is_test") else _statistics(call, x)
+    if again:
+        statistics = _same_statistics(call, mean, inverse)
+    else:
+        statistics = _test_statistics(call, mean, inverse) if call.op.get_bool("is_test") else _statistics(call, x)
     outputs = [output.reshape(-1, 1) for output in call.outputs[3:5]]
     mask = _mask_run(call) if len(call.outputs) > 5 else None
     parts = [
@@ -114,6 +120,17 @@ def _mask_run(call: Call) -> Run:
     flat, octets = call.outputs[0].reshape(-1), octets_of(call.outputs[5])
     parts, flags = blocks(flat.size), call.scratch[3]
     return lambda: pack_positive(flat, octets, parts, flags)
+
+
+def _same_statistics(call: Call, mean: Array, inverse: Array) -> Run:
+    """A run that takes the statistics that are given."""
+    given = [statistic.reshape(-1, 1) for statistic in call.inputs[3:5]]
+
+    def run() -> None:
+        np.copyto(mean, given[0])
+        np.copyto(inverse, given[1])
+
+    return run
 
 
 def _test_statistics(call: Call, mean: Array, inverse: Array) -> Run:

@@ -70,11 +70,34 @@ def test_killed_it_goes_on_and_ends_with_the_same_weights(place: Path) -> None:
     assert not last.exists()
 
 
+def test_memory_is_said_and_bounded(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    course = ["--epochs", "1", "--batch", "16", "--rate", "0.01", "--json"]
+    found = []
+    assert main(words(place, *course)) == 0
+    arena = json.loads(capsys.readouterr().out)["memory"]["arena"]
+    for memory in ([], ["--memory", str(arena)], ["--memory", "1G"]):
+        assert main(words(place, *course, *memory)) == 0
+        out, err = capsys.readouterr()
+        found.append((json.loads(out), weights_of(Pair.load(place / "out"))))
+        assert "a step takes" in err
+        assert "kept for the way back" in err
+    assert [facts["memory"]["arena"] for facts, _ in found] == [arena] * 3
+    for facts, weights in found[1:]:
+        assert facts["epochs"] == found[0][0]["epochs"]
+        assert all(np.array_equal(value, found[0][1][name]) for name, value in weights.items())
+    assert main(words(place, *course, "--memory", "2k")) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1
+    assert "takes at least" in said[0]
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
         (["--solver", "adam", "--momentum", "0.9"], "--momentum: the solver adam has no such number"),
         (["--solver", "nothing"], "solver must be"),
+        (["--memory", "much"], "--memory takes a number of bytes such as 500M or 2G, got 'much'"),
+        (["--memory", "1G", "--solver", "sgd", "--iter-size", "2"], "give one of them"),
         (["--loss", "nothing"], "loss must be"),
         (["--loss", "l2", "--smoothing", "0.1"], "--smoothing is for the loss softmax"),
         (["--schedule", "nothing"], "schedule 'nothing'"),

@@ -83,6 +83,20 @@ def test_the_gradient_is_that_of_finite_differences(adds: bool, is_test: int) ->
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("type", ["SpatialBN", "SpatialBNRelu", "SpatialBNAddRelu"])
+def test_a_normalisation_is_computed_again_with_the_same_bits(shape: Any, type: str) -> None:
+    inputs = operands(shape, type == "SpatialBNAddRelu")
+    outputs = FORWARD[:5]
+    names = ["x", "s", "b", "m", "v", "a"][: len(inputs)]
+    op, engine = OperatorDef.of(type, names, outputs, is_test=0), "TRAINING" if type == "SpatialBN" else "NUMPY"
+    y, _, _, mean, inverse = run_kernel(op, inputs, engine)
+    again = OperatorDef.of("SpatialBNAgain", names, ["y"], domain="armnet", relu=int(type != "SpatialBN"))
+    given = [*inputs[:3], mean, inverse, *inputs[5:]]
+    assert assert_engines_match_reference(again, given, terms=8) == ["NUMPY"]
+    np.testing.assert_array_equal(run_kernel(again, given, "NUMPY")[0], y)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_normalisation_that_overwrote_its_input_learns_from_its_output(shape: Any) -> None:
     x, scale, bias, mean, variance = operands(shape, False)
     scale[0] = 0

@@ -1,0 +1,45 @@
+"""What memory a training step takes."""
+
+from __future__ import annotations
+
+from typing import Container, NamedTuple
+
+from optimize.training import first_backward
+from runtime_arm.app.display import size
+from runtime_arm.netdef import NetDef
+from runtime_arm.planning.plan import Segment
+
+
+class StepMemory(NamedTuple):
+    """What a training step takes, in bytes.
+
+    arena: everything that a step needs: parameters, what the solver keeps, activations, gradients and scratch memory.
+    state: of these, what stays from step to step. kept: what the way forward leaves to the way back: activations,
+    statistics, masks and the batch itself. repeated: the number of operators that run a second time instead.
+    """
+
+    arena: int
+    state: int
+    kept: int
+    repeated: int
+
+    def __str__(self) -> str:
+        again = f"; {self.repeated} operators run twice" if self.repeated else ""
+        return (
+            f"a step takes {size(self.arena)}, {size(self.state)} of them parameters and what the solver keeps, "
+            f"{size(self.kept)} kept for the way back{again}"
+        )
+
+
+def measured(segment: Segment, net: NetDef, state: Container[str], repeated: int) -> StepMemory:
+    """What a plan of a train net takes."""
+    border = first_backward(net.op)
+    at = next((place for place, step in enumerate(segment.steps) if step.index >= border), len(segment.steps))
+    kept = nbytes = 0
+    for root, group in segment.layout.groups.items():
+        live = sum(one.nbytes for one in group if one.first < at <= one.last)
+        if root.name in state:
+            nbytes += live
+        else:
+            kept += live
+    return StepMemory(segment.arena_nbytes, nbytes, kept if border < len(net.op) else 0, repeated)
