@@ -52,6 +52,33 @@ class Placement(NamedTuple):
     least_nbytes: int
 
 
+class Room(NamedTuple):
+    """A placement of groups, some of which may grow in it."""
+
+    groups: Sequence[Group]
+    placement: Placement
+
+    def holds(self, groups: Sequence[Group]) -> bool:
+        """Whether these groups live as those did, and none needs more bytes."""
+        return len(groups) == len(self.groups) and all(map(_is_within, groups, self.groups))
+
+
+def room_for(groups: Sequence[Group], before: Sequence[Group]) -> Room:
+    """A placement in which those that have grown since ``before`` may grow by a sixteenth again."""
+    grown = [
+        [one[0]._replace(nbytes=aligned(one[0].nbytes * 17 // 16))] if len(one) == 1 and one != former else one
+        for one, former in zip(groups, before)
+    ]
+    return Room(grown, place(grown))
+
+
+def _is_within(one: Group, other: Group) -> bool:
+    return len(one) == len(other) and all(
+        (a.first, a.last, a.offset) == (b.first, b.last, b.offset) and (a.nbytes <= b.nbytes)
+        for a, b in zip(one, other)
+    )
+
+
 def aligned(nbytes: int) -> int:
     """``nbytes`` rounded up to the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

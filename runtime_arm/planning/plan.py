@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.planning.arena import allocate
+from runtime_arm.planning.arena import Group, Placement, Room, allocate, liveness_peak, place, room_for
 from runtime_arm.planning.memory_sharing import Decisions, MemoryPlan, Place, plan_memory, plan_memory_again
 from runtime_arm.planning.steps import Environment, Step, Value
-from runtime_arm.planning.trace import Trace, Unpacked, set_lifetimes
+from runtime_arm.planning.trace import Memory, Trace, set_lifetimes
 from runtime_arm.planning.verify import verify
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
@@ -31,23 +31,44 @@ class MemoryHabits:
     """The decisions of memory plans, by the steps that they were made for.
 
     A sequence that grows by one position a run is planned anew each time; its blobs hardly differ, so the decisions are
-    the same. They are made again when the blobs have grown or shrunk by an eighth.
+    the same, and blobs have room to grow in their places. Decisions are made again when the blobs have grown or shrunk
+    by an eighth.
     """
 
     def __init__(self) -> None:
-        self._kept: Dict[Tuple[Any, ...], Tuple[int, Decisions]] = {}
+        self._kept: Dict[Tuple[Any, ...], _Habit] = {}
 
     def plan(self, steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
         """The memory plan of these steps."""
         key = tuple((step.index, step.engine, len(step.outputs), len(step.scratch)) for step in steps)
         nbytes = sum(value.storage.nbytes for value in feeds)
         nbytes += sum(value.storage.nbytes for step in steps for value in step.outputs)
-        before, decisions = self._kept.get(key, (0, None))
-        if decisions is not None and 8 * abs(nbytes - before) <= before:
-            return plan_memory_again(steps, feeds, decisions)
+        habit = self._kept.get(key)
+        if habit is not None and 8 * abs(nbytes - habit.nbytes) <= habit.nbytes:
+            return plan_memory_again(steps, feeds, habit.decisions, habit.place)
         layout = plan_memory(steps, feeds)
-        self._kept[key] = nbytes, layout.decisions
+        self._kept[key] = _Habit(nbytes, layout.decisions)
         return layout
+
+
+class _Habit:
+    """What was decided for blobs of so many bytes, and where the groups of the plans by it lie."""
+
+    def __init__(self, nbytes: int, decisions: Decisions):
+        self.nbytes = nbytes
+        self.decisions = decisions
+        self._groups: Optional[Sequence[Group]] = None
+        self._room: Optional[Room] = None
+
+    def place(self, groups: Sequence[Group]) -> Placement:
+        """The places of the plan before, as long as they hold these groups; else new ones, with room to grow."""
+        before, self._groups = self._groups, groups
+        if self._room is not None and self._room.holds(groups):
+            return self._room.placement._replace(least_nbytes=liveness_peak(groups))
+        if before is None or len(before) != len(groups):
+            return place(groups)
+        self._room = room_for(groups, before)
+        return self._room.placement
 
 
 class PackedWeights:
@@ -60,7 +81,7 @@ class PackedWeights:
     def __init__(self) -> None:
         self.habits = MemoryHabits()
         self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
-        self.unpacked = Unpacked()
+        self.traced = Memory()
 
     def of(self, step: Step) -> Dict[str, Any]:
         """The dictionary in which the kernel of this step keeps what it derives."""
@@ -165,7 +186,7 @@ class Segment:
         workers: int,
         place: Optional[PlaceSteps],
     ) -> Draft:
-        trace = Trace(ops, start, env, packed.unpacked)
+        trace = Trace(ops, start, env, packed.traced)
         self.env = trace.env
         self.feeds = trace.feeds
         self.steps = trace.steps
@@ -209,8 +230,8 @@ class Segment:
         arena = allocate(layout.nbytes, "the net's arena", shared)
         for value, offset in layout.offsets.items():
             value.bind(view(arena, offset, value.storage))
-        for value, place in layout.within.items():
-            value.bind(_lodging(value, place))
+        for value, home in layout.within.items():
+            value.bind(_lodging(value, home))
         return {
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import REFERENCE, Call, Kernel, Run
 from runtime_arm.registry.layouts import Layout
 from runtime_arm.registry.schema import Operator
@@ -63,6 +64,14 @@ class Value:
 Environment = Dict[str, Value]
 
 
+class Choice(NamedTuple):
+    """How an operator runs: its kernel (None: the reference kernel), why engines refused it, and its scratch memory."""
+
+    kernel: Optional[Kernel]
+    refusals: Dict[str, str]
+    scratch: Sequence[TensorSpec]
+
+
 class Step:
     """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
 
@@ -78,7 +87,9 @@ class Step:
         schema: Operator,
         inputs: List[Optional[Value]],
         outputs: List[Value],
+        choice: Optional[Choice] = None,
     ):
+        """choice: that of an earlier step for the same operator and specs, if it is known."""
         self.index = index
         self.op = op
         self.within: Optional[Step] = None
@@ -86,18 +97,26 @@ class Step:
         self.inputs = inputs
         self.outputs = outputs
         self.kernel: Optional[Kernel]
-        with blamed_on(op, self.in_specs):
-            self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
         self.tiled = False
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
+        if choice is not None:
+            self.kernel, self.refusals, self.workers = choice.kernel, dict(choice.refusals), 1
+            self.scratch: List[TensorSpec] = [*choice.scratch]
+            return
+        with blamed_on(op, self.in_specs):
+            self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
         self.split(1)
+
+    def choice(self) -> Choice:
+        """How the step runs, for another one like it."""
+        return Choice(self.kernel, dict(self.refusals), tuple(self.scratch))
 
     def split(self, workers: int) -> None:
         """Split the step among so many workers; to be called before the step is bound."""
         self.workers = workers
         with blamed_on(self.op, self.in_specs):
             scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
-        self.scratch: List[TensorSpec] = [*scratch] * self.workers
+        self.scratch = [*scratch] * self.workers
 
     def run_tiled(self, kernel: Kernel) -> None:
         """Run by this kernel, which reads and writes values in their layouts."""

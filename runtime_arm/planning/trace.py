@@ -6,31 +6,52 @@ optimiser) need no special treatment.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence
 
 from runtime_arm.errors import NetError
 from runtime_arm.files import drop_pages
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.planning.steps import FEED_STEP, Environment, Step, Value
+from runtime_arm.planning.steps import FEED_STEP, Choice, Environment, Step, Value
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-class Unpacked:
-    """Weights that operators unpacked for one plan, for further plans of the same net."""
+class Traced(NamedTuple):
+    """What was found out about an operator: the specs of its inputs and outputs, its schema, and how it runs, None if
+    nothing does."""
+
+    op: OperatorDef
+    inputs: List[Optional[TensorSpec]]
+    schema: Operator
+    outputs: List[TensorSpec]
+    choice: Optional[Choice]
+
+
+class Memory:
+    """What earlier plans of a net found out about its operators, by which an operator with the same inputs is traced
+    in a tenth of the time: most, where a sequence grows. Weights that operators unpacked are not unpacked again."""
 
     def __init__(self) -> None:
-        self._known: Dict[int, Tuple[OperatorDef, List[Optional[TensorSpec]], List[TensorSpec]]] = {}
+        self._known: Dict[int, Traced] = {}
 
-    def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[List[TensorSpec]]:
-        """What the operator made of the same memory."""
+    def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Traced]:
+        """What is known of the operator for inputs like these, with the same constants."""
         known = self._known.get(id(op))
-        same = known is not None and known[0] is op and all(map(_is_same_memory, known[1], inputs))
-        return known[2] if known is not None and same else None
+        same = known is not None and known.op is op and all(map(_is_same, known.inputs, inputs))
+        return known if same else None
 
-    def keep(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], results: List[TensorSpec]) -> None:
-        self._known[id(op)] = op, list(inputs), results
+    def keep(self, traced: Traced) -> None:
+        self._known[id(traced.op)] = traced
+
+
+def _is_same(one: Optional[TensorSpec], other: Optional[TensorSpec]) -> bool:
+    if one is other:
+        return True
+    if one is None or other is None or (one.value is None) != (other.value is None):
+        return False
+    return one == other and (one.value is other.value or _is_same_memory(one, other))
 
 
 def _is_same_memory(one: Optional[TensorSpec], other: Optional[TensorSpec]) -> bool:
@@ -44,8 +65,8 @@ def _is_same_memory(one: Optional[TensorSpec], other: Optional[TensorSpec]) -> b
 class Trace:
     """The values and steps of consecutive operators, up to the border or the end of the net."""
 
-    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment, unpacked: Optional[Unpacked] = None):
-        self._unpacked = Unpacked() if unpacked is None else unpacked
+    def __init__(self, ops: Sequence[OperatorDef], start: int, env: Environment, memory: Optional[Memory] = None):
+        self._memory = Memory() if memory is None else memory
         self.env: Environment = dict(env)
         self.feeds = [value for value in env.values() if not value.foreign]
         self.steps: List[Step] = []
@@ -61,19 +82,23 @@ class Trace:
         specs = [None if value is None else value.spec for value in values]
         if self._follow_branch(index, op, specs):
             return True
-        try:
-            known = self._unpacked.find(op, specs)
-            schema, results = infer_operator(op, specs) if known is None else (lookup(op), known)
-        except DataDependent:
-            return False
-        if known is None and schema.unpacks and results[0].value is not None:
-            self._unpacked.keep(op, specs, results)
-            for spec in specs:
-                if spec is not None:
-                    drop_pages(spec.value)
+        known = self._memory.find(op, specs)
+        if known is None:
+            try:
+                schema, results = infer_operator(op, specs)
+            except DataDependent:
+                return False
+        else:
+            schema, results = known.schema, known.outputs
         if any(spec.dtype == object for spec in results if spec.value is None):
             return False
-        self._write(index, op, schema, values, results)
+        choice = self._write(index, op, schema, values, results, None if known is None else known.choice)
+        if known is None:
+            self._memory.keep(Traced(op, specs, schema, results, choice))
+            if schema.unpacks and results[0].value is not None:
+                for spec in specs:
+                    if spec is not None:
+                        drop_pages(spec.value)
         return True
 
     def _follow_branch(self, index: int, op: OperatorDef, specs: Sequence[Optional[TensorSpec]]) -> bool:
@@ -108,20 +133,30 @@ class Trace:
         return value
 
     def _write(
-        self, index: int, op: OperatorDef, schema: Operator, inputs: List[Optional[Value]], specs: Sequence[TensorSpec]
-    ) -> None:
+        self,
+        index: int,
+        op: OperatorDef,
+        schema: Operator,
+        inputs: List[Optional[Value]],
+        specs: Sequence[TensorSpec],
+        choice: Optional[Choice],
+    ) -> Optional[Choice]:
+        """Add the operator's values, and its step if anything runs; returns how that runs."""
         at = len(self.steps)
         outputs = [Value(name, spec, at) for name, spec in zip(op.output, specs)]
         if not specs or any(spec.value is None for spec in specs):
             for value in inputs:
                 if value is not None:
                     value.last = at
-            self.steps.append(Step(index, op, schema, inputs, outputs))
+            step = Step(index, op, schema, inputs, outputs, choice)
+            self.steps.append(step)
+            choice = step.choice()
         for value in outputs:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)
             if value.name:
                 self.env[value.name] = value
+        return choice
 
 
 def set_lifetimes(steps: Sequence[Step], feeds: Sequence[Value], survivors: Sequence[Value]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from itertools import accumulate
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Sequence, Tuple
 
 import numpy as np
 
@@ -40,7 +40,9 @@ class _Extent(NamedTuple):
 
 def _extent(array: Array) -> _Extent:
     begin = end = _address(array)
-    if array.size:
+    if array.flags.c_contiguous:
+        end += array.nbytes
+    elif array.size:
         reach = [stride * (size - 1) for stride, size in zip(array.strides, array.shape)]
         begin += sum(step for step in reach if step < 0)
         end += sum(step for step in reach if step > 0) + array.itemsize
@@ -60,11 +62,19 @@ class _Memory:
         self._held: List[Value] = []
         self._longest = 0
         self._spoiled_by: Dict[Value, str] = {}
+        self._extents: Dict[int, _Extent] = {}  # by the identity of the array, which the extent keeps alive
         self._foreign = sorted((*_extent(value.array)[:2], value.name) for value in foreign)
         self._foreign_ends = list(accumulate((end for _, end, _ in self._foreign), max))
 
+    def extent(self, array: Array) -> _Extent:
+        """What an array occupies; it takes two microseconds to ask NumPy, so this does it once."""
+        known = self._extents.get(id(array))
+        if known is None:
+            known = self._extents[id(array)] = _extent(array)
+        return known
+
     def write(self, array: Array, writer: str) -> None:
-        extent = _extent(array)
+        extent = self.extent(array)
         before = bisect_left(self._foreign, (extent.end,))
         if before and extent.begin < min(extent.end, self._foreign_ends[before - 1]):
             owner = next(name for _, end, name in self._foreign[:before] if end > extent.begin)
@@ -80,7 +90,7 @@ class _Memory:
 
     def hold(self, value: Value) -> None:
         """The value is in its memory now."""
-        extent = self._intact[value] = _extent(value.array)
+        extent = self._intact[value] = self.extent(value.array)
         self._longest = max(self._longest, extent.end - extent.begin)
         insort(self._begins, (extent.begin, len(self._held)))
         self._held.append(value)
@@ -137,7 +147,7 @@ def _replay(step: Step, memory: _Memory) -> None:
     """Replay a step that runs: it writes its scratch, reads its inputs and writes its outputs."""
     name, written = step.op.signature(), _written(step)
     _check_slices(step)
-    _check_operands(step, written)
+    _check_operands(step, name, written, memory.extent)
     for buffer in step.buffers:
         memory.write(buffer, f"scratch of {name}")
     for value in step.inputs:
@@ -151,7 +161,7 @@ def _replay(step: Step, memory: _Memory) -> None:
 
 def _follow(step: Step, memory: _Memory) -> None:
     """Check a step for which nothing runs: its results must already be in place, as a view, as parts or as a whole."""
-    source = step.inputs[0] if step.inputs else None
+    source, name = step.inputs[0] if step.inputs else None, step.op.signature()
     if step.schema.joins is not None:
         ends = _joined(step)
     elif step.schema.splits is not None and source is not None:
@@ -160,13 +170,13 @@ def _follow(step: Step, memory: _Memory) -> None:
     elif step.schema.view and source is not None:
         ends = [(step.outputs[0], source.array, source.layout is None and step.outputs[0].layout is None)]
     else:
-        raise BrokenPlan(f"{step.op.signature()}: nothing runs for it")
+        raise BrokenPlan(f"{name}: nothing runs for it")
     for value, place, fits in ends:
         if not fits or not _same(value.array, place):
-            raise BrokenPlan(f"{step.op.signature()}: {value.name!r} does not lie where it should")
+            raise BrokenPlan(f"{name}: {value.name!r} does not lie where it should")
     for given in step.inputs:
         if given is not None:
-            memory.require(given, step.op.signature())
+            memory.require(given, name)
     for result in step.outputs:
         memory.hold(result)
 
@@ -230,16 +240,17 @@ def _is_channel_slice(value: Value) -> bool:
     return array.strides == strides and apart >= shape[3] * array.itemsize and apart % array.itemsize == 0
 
 
-def _check_operands(step: Step, written: Sequence[Tuple[int, str, Array]]) -> None:
+def _check_operands(
+    step: Step, name: str, written: Sequence[Tuple[int, str, Array]], extent_of: Callable[[Array], _Extent]
+) -> None:
     """Outputs, scratch buffers and inputs must not overlap, except where the schema lets an output overwrite an
     input."""
-    name = step.op.signature()
-    buffers = [("scratch", _extent(buffer)) for buffer in step.buffers]
+    buffers = [("scratch", extent_of(buffer)) for buffer in step.buffers]
     for index, (_, extent) in enumerate(buffers):
         if any(extent.meets(taken) for _, taken in buffers[:index]):
             raise BrokenPlan(f"{name}: scratch buffers overlap")
-    outputs = [(output, _extent(array)) for _, output, array in written]
-    inputs = [None if value is None else (value, _extent(value.array)) for value in step.inputs]
+    outputs = [(output, extent_of(array)) for _, output, array in written]
+    inputs = [None if value is None else (value, extent_of(value.array)) for value in step.inputs]
     for at, ((index, output, array), (_, extent)) in enumerate(zip(written, outputs)):
         for other, taken in [*outputs[:at], *buffers]:
             if extent.meets(taken):
