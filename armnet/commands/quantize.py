@@ -15,12 +15,14 @@
   armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
 
 Weights alone need no data, and the net runs as fast as before: they become floats again when it is loaded. Give the
-pair as it was exported: the result is optimised, too.
+pair as it was exported: the result is optimised, too. What is found on the data is kept in PAIR2.calibration until
+PAIR2 is written: killed and started again, the command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any, Dict, List
 
 from armnet.arguments import add_json, add_pair
@@ -111,13 +113,14 @@ def run(args: argparse.Namespace) -> int:
     from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport, quantize
+    from optimize.quantization.kept import removed
     from optimize.quantization.table import format_table
     from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
 
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
-    judge = _judge(args, pair)
+    judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
     with progress("quantize") as bar:
         result = quantize(
             pair,
@@ -130,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
             equalize={"auto": None, "on": True, "off": False}[args.equalize],
             correct_biases=not args.keep_biases,
             rounding=args.rounding,
+            folder=kept if samples else None,
             snr=args.snr,
             accept=None if judge is None else judge.accepts,
             report=report,
@@ -138,6 +142,7 @@ def run(args: argparse.Namespace) -> int:
     unpacking = _unpacking(result) if args.unpack else None
     result = result.replace(predict_net=with_unpacking(result.predict_net, args.unpack or LOAD))
     result.save(args.output)
+    removed(kept)
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)

@@ -24,6 +24,7 @@ from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
 from optimize.rewriting.subnets import run_passes_everywhere
+from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -41,6 +42,7 @@ class Methods(NamedTuple):
     equalize: Optional[bool]
     correct_biases: bool
     round_by_data: bool
+    folder: Optional[AnyPath] = None
 
 
 def chooser(asked: Choice, table: Table, floats: AbstractSet[str]) -> Choose:
@@ -77,7 +79,7 @@ def weight_builder(
                 return None
             return grid_of(choice.weights, weight, axes[layer])
 
-        found = round_by_data(program, program.pair(small), samples, grid, progress)
+        found = round_by_data(program, program.pair(small), samples, grid, progress, methods.folder)
         rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
 
     def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
@@ -135,7 +137,8 @@ def _builder(
     """changed: the layers that are equalized."""
     folded = program.pair(pair)
     layers = {layer.name: layer for layer in layers_of(program, least=1)}
-    measured = calibrated(folded, blobs_to_calibrate(program), samples, methods.calibration, progress)
+    blobs = blobs_to_calibrate(program)
+    measured = calibrated(folded, blobs, samples, methods.calibration, progress, methods.folder)
     everything = chooser(asked, table, frozenset())
     rounded: Dict[str, Rounded] = {}
     if methods.round_by_data:
@@ -148,7 +151,7 @@ def _builder(
             scales = product_scales(rows, methods.per_tensor)
             return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
 
-        rounded = round_by_data(program, folded, samples, grid, progress)
+        rounded = round_by_data(program, folded, samples, grid, progress, methods.folder)
     wide = "int16" in {choice.activations for choice in (asked, *table.values())}
     dtype = np.dtype(np.int16 if wide else np.int8)
     precision = Precision(dtype, methods.per_tensor, methods.correct_biases, rounded)

@@ -12,13 +12,15 @@ whatever the number of samples. Blobs are fetched in groups that fit into ``GROU
 from __future__ import annotations
 
 import math
-from typing import Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from optimize.quantization.kept import Kept
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
+from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -57,6 +59,19 @@ class _Statistics:
         self.sums, self.rows = np.zeros(0), 0
         self.histogram: Array = np.zeros(0, np.int64)
 
+    @staticmethod
+    def of(arrays: Mapping[str, Array], prefix: str) -> _Statistics:
+        """As they were kept."""
+        found = _Statistics()
+        found.low, found.high, found.rows = (arrays[f"{prefix}{name}"].item() for name in ("low", "high", "rows"))
+        found.sums, found.histogram = arrays[f"{prefix}sums"], arrays[f"{prefix}histogram"]
+        return found
+
+    def arrays(self, prefix: str) -> Dict[str, Any]:
+        """To be kept."""
+        names = ("low", "high", "rows", "sums", "histogram")
+        return {f"{prefix}{name}": getattr(self, name) for name in names}
+
     def meet(self, values: Array) -> None:
         if not values.size:
             return
@@ -76,9 +91,14 @@ class _Statistics:
 
 
 def calibrated(
-    pair: Pair, names: Sequence[str], samples: Sequence[Sample], method: str = "minmax", progress: Progress = quiet
+    pair: Pair,
+    names: Sequence[str],
+    samples: Sequence[Sample],
+    method: str = "minmax",
+    progress: Progress = quiet,
+    folder: Optional[AnyPath] = None,
 ) -> Calibration:
-    """The range and the means of each named blob.
+    """The range and the means of each named blob. folder: keeps what was measured so far, and lets a run go on.
 
     UsageError for no samples, an unknown method, and blobs that are not finite.
     """
@@ -86,27 +106,41 @@ def calibrated(
         raise UsageError(f"calibration can be {', '.join(METHODS)}; got {method!r}")
     if not samples:
         raise UsageError("calibration needs at least one sample, got none")
-    found = {name: _Statistics() for name in names}
-    passes = 1 if method == "minmax" else 2
-    done, total = 0, passes * len(samples)
+    kept = Kept(folder, pair, samples)
+    total = (1 if method == "minmax" else 2) * len(samples)
+    done, found = _gone_on(kept.read("calibration", method, *names), names)
     with Predictor(pair, threads=1) as predictor:
-        for number in range(passes):
-            for sample in samples:
-                progress("calibrate", done, total)
-                done += 1
-                for name, values in blobs_of(predictor, names, sample):
-                    if not bool(np.isfinite(values).all()):
-                        raise UsageError(f"blob {name!r} is not finite on sample {done - number * len(samples)}")
-                    if number:
-                        found[name].count(values)
-                    else:
-                        found[name].meet(values)
+        for step in range(done, total):
+            number, place = divmod(step, len(samples))
+            progress("calibrate", step, total)
+            for name, values in blobs_of(predictor, names, samples[place]):
+                if not bool(np.isfinite(values).all()):
+                    raise UsageError(f"blob {name!r} is not finite on sample {place + 1}")
+                if number:
+                    found[name].count(values)
+                else:
+                    found[name].meet(values)
+            kept.write(_to_be_kept(step + 1, found), "calibration", method, *names, now=step + 1 == total)
     choose = {"minmax": _whole, "percentile": _percentile, "mse": _least_error, "entropy": _least_divergence}[method]
     met = {name: statistics for name, statistics in found.items() if statistics.low <= statistics.high}
     return Calibration(
         {name: choose(statistics) for name, statistics in met.items()},
         {name: statistics.sums / statistics.rows for name, statistics in met.items() if statistics.rows},
     )
+
+
+def _to_be_kept(done: int, found: Mapping[str, _Statistics]) -> Dict[str, Any]:
+    arrays: Dict[str, Any] = {"done": done}
+    for number, statistics in enumerate(found.values()):
+        arrays.update(statistics.arrays(f"{number} "))
+    return arrays
+
+
+def _gone_on(arrays: Mapping[str, Array], names: Sequence[str]) -> Tuple[int, Dict[str, _Statistics]]:
+    """How many steps were made, and what they found."""
+    if not arrays:
+        return 0, {name: _Statistics() for name in names}
+    return int(arrays["done"]), {name: _Statistics.of(arrays, f"{number} ") for number, name in enumerate(names)}
 
 
 def blobs_of(predictor: Predictor, names: Sequence[str], sample: Sample) -> Iterator[Tuple[str, Array]]:

@@ -29,6 +29,8 @@ def covariances(
 
     weights: of the layers, by their names.
     """
+    if not layers:
+        return {}
     random = np.random.RandomState(0)
     sums = {name: np.zeros((layer.shape[0], *[layer.shape[2] * layer.shape[3]] * 2)) for name, layer in layers.items()}
     reading: Dict[str, List[str]] = {}

@@ -21,6 +21,7 @@ from optimize.quantization.sensitivity import least_float
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
+from runtime_arm.files import AnyPath
 from runtime_arm.pair.pair import Pair
 
 ROUNDINGS = ("data", "nearest")
@@ -40,6 +41,7 @@ def quantize(
     rounding: str = "data",
     snr: Optional[float] = None,
     accept: Optional[Callable[[Pair], bool]] = None,
+    folder: Optional[AnyPath] = None,
     report: Optional[QuantizationReport] = None,
     progress: Progress = quiet,
 ) -> Pair:
@@ -56,6 +58,7 @@ def quantize(
     rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``), "nearest" each by
     itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs, in dB;
     layers stay float until it is reached. accept: whether a pair is good enough; layers stay float until it is.
+    folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
     UsageError for options that contradict each other, a table that names no layer, samples that do not fit or are not
@@ -81,7 +84,7 @@ def quantize(
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
     if rounding not in ROUNDINGS:
         raise UsageError(f"weights can be rounded by {' or '.join(ROUNDINGS)}; got {rounding!r}")
-    methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data")
+    methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data", folder)
     if integers:
         assert given is not None
         build = integer_builder(pair, given, asked, table, methods, progress)

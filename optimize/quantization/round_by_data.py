@@ -7,7 +7,8 @@ the inverse of the inputs' covariance (Frantar and Alistarh, "Optimal Brain Comp
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+import hashlib
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from optimize.quantization.calibration import GROUP_NBYTES, Sample
 from optimize.quantization.covariances import covariances
 from optimize.quantization.filters import Filters, filters_of
 from optimize.quantization.formats import Grid
+from optimize.quantization.kept import Kept
 from optimize.quantization.layers import layer_name
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, quiet
+from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -40,11 +43,12 @@ def round_by_data(
     samples: Sequence[Sample],
     grid_of: Callable[[str, Array], Optional[Grid]],
     progress: Progress = quiet,
+    folder: Optional[AnyPath] = None,
 ) -> Dict[str, Rounded]:
     """The rounded weight of each layer, by the layer's name, where that is better than nearest rounding.
 
     grid_of: by a layer's name and its weight; None for layers that are not to be rounded. Covariances of so many layers
-    as ``GROUP_NBYTES`` hold are in memory at a time.
+    as ``GROUP_NBYTES`` hold are in memory at a time. folder: keeps the layers that are done, and lets a run go on.
     """
     layers: Dict[str, Filters] = {}
     grids: Dict[str, Grid] = {}
@@ -56,14 +60,27 @@ def round_by_data(
         if filters is not None and value is not None and grid is not None and _terms(filters) <= MOST_TERMS:
             layers[layer_name(op)], grids[layer_name(op)], weights[layer_name(op)] = filters, grid, value
     found: Dict[str, Rounded] = {}
+    kept = Kept(folder, pair, samples)
     for group in _groups(layers):
-        part = {name: layers[name] for name in group}
+        before = kept.read("rounding", group, *(_digest(grids[name]) for name in group))
+        part = {name: layers[name] for name in group} if not before else {}
+        done: Dict[str, Any] = {"done": len(group)}
         for number, (name, covariance) in enumerate(covariances(pair, part, weights, samples, progress).items()):
             progress("round weights", number, len(part))
             rounded = _rounded(part[name], weights[name], grids[name], covariance)
             if rounded is not None:
-                found[name] = rounded
+                done.update({f"{group.index(name)} steps": rounded.steps, f"{group.index(name)} gain": rounded.gain})
+        if part:
+            kept.write(done, "rounding", group, *(_digest(grids[name]) for name in group))
+        for number, name in enumerate(group):
+            steps = (before or done).get(f"{number} steps")
+            if steps is not None:
+                found[name] = Rounded(steps, grids[name], float((before or done)[f"{number} gain"]))
     return found
+
+
+def _digest(grid: Grid) -> str:
+    return hashlib.sha256(np.ascontiguousarray(grid.scales).tobytes()).hexdigest()
 
 
 def _terms(layer: Filters) -> int:
