@@ -15,6 +15,7 @@ from typing import Dict, List
 FAMILIES: Dict[str, Dict[str, str]] = {
     "": {
         "engines.conv.depthwise_backward": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient",
+        "engines.conv.winograd_backward": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient",
         "engines.conv.backward": "Conv1DGradient Conv2DGradient Conv3DGradient ConvGradient ConvTransposeGradient",
         "engines.conv.col2im": "ConvTranspose",
         "engines.conv.depthwise": "Conv Conv1D Conv2D Conv3D ConvRelu",
@@ -316,6 +317,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.conv.convolution_gradients": "ConvGradient",
         "operators.conv.transposed_gradients": "ConvTransposeGradient",
         "engines.conv.depthwise_backward": "ConvGradient",
+        "engines.conv.winograd_backward": "ConvGradient",
         "engines.conv.backward": "ConvGradient ConvTransposeGradient",
         "operators.elementwise.onnx_gradients": """
             AcoshGradient AsinhGradient AtanhGradient CeluGradient ClipGradient HardSwishGradient

@@ -17,18 +17,29 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence
 
-import numpy as np
-
-from runtime_arm.engines.conv import depthwise_backward  # noqa: F401  (declared before IM2COL, so preferred to it)
-from runtime_arm.engines.conv.col2im import scatter
-from runtime_arm.engines.conv.gradient_columns import Cut, Shape, WeightSum, shape_of, turned
+from runtime_arm.engines.conv import (  # noqa: F401  (declared before IM2COL, so preferred to it)
+    depthwise_backward,
+    winograd_backward,
+)
+from runtime_arm.engines.conv.gradient_columns import (
+    Cut,
+    Shape,
+    WeightSum,
+    bias_steps,
+    gradient_work,
+    shape_of,
+    turned,
+    wanted,
+    weight_steps,
+)
 from runtime_arm.engines.conv.operands import beyond_three, wrong_dtype
+from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution_gradients import conv_gradient
 from runtime_arm.operators.conv.transposed_gradients import conv_transpose_gradient
-from runtime_arm.registry.kernel import Call, Run, Specs
+from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn, multiply, shaped
 
@@ -57,31 +68,22 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
     return [TensorSpec((n,), dtype) for n in (*sizes, *WeightSum.sizes(cut), outputs[0].size if back else 0)]
 
 
-def _wanted(call: Call) -> Tuple[Optional[Array], Optional[Array]]:
-    """The arrays of db and dX, where the operator names them."""
-    outputs: List[Optional[Array]] = list(call.outputs)
-    if call.op.get_bool("no_bias"):
-        outputs.insert(1, None)
-    outputs += [None] * (3 - len(outputs))
-    return outputs[1], outputs[2]
+def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+    shape = shape_of(op, inputs)
+    columns = PASS * shape.batch * math.prod(shape.window.output) * shape.terms * shape.group
+    return Work(2 * gradient_work(shape), 2 * columns)
 
 
-def _bias(dy: Array, shape: Sequence[int], db: Optional[Array]) -> Iterator[Step]:
-    """db = the sum of dY over images and pixels. shape: (N, channels, pixels)."""
-    if db is not None:
-        yield partial(np.add.reduce, dy.reshape(shape), axis=(0, 2), out=db)
-
-
-@conv_gradient.kernel("IM2COL", supports=supports, scratch=scratch)
+@conv_gradient.kernel("IM2COL", supports=supports, scratch=scratch, work=work)
 def conv_im2col(call: Call) -> Run:
-    (_, w, dy), (db, dx) = call.inputs, _wanted(call)
+    (_, w, dy), (db, dx) = call.inputs, wanted(call)
     shape = shape_of(call.op, call.in_specs)
     cut, back = Cut(shape, w.itemsize), _turned(call.op, shape)
-    steps: List[Step] = list(_bias(dy, (shape.batch, shape.group * shape.outer, cut.pixels), db))
+    steps: List[Step] = list(bias_steps(dy, (shape.batch, shape.group * shape.outer, cut.pixels), db))
     scattered = None if back or shape.is_product else dx
     if scattered is not None:
         steps.append(partial(scattered.fill, 0))
-    steps += _weight_steps(call, cut, scattered)
+    steps += weight_steps(call, cut, scattered)
     if dx is not None and shape.is_product:
         filters = w.reshape(shape.group, shape.outer, shape.inner).swapaxes(1, 2)
         errors, result = (a.reshape(shape.batch, shape.group, -1, cut.pixels) for a in (dy, dx))
@@ -90,25 +92,6 @@ def conv_im2col(call: Call) -> Run:
         for one in back:
             steps += _turned_steps(call, Cut(one, w.itemsize), dx)
     return in_turn(steps)
-
-
-def _weight_steps(call: Call, cut: Cut, dx: Optional[Array]) -> Iterator[Step]:
-    """dW; and dX from the same columns, if it is given."""
-    (x, w, dy), (room, several, *buffers) = call.inputs, call.scratch
-    shape, total = cut.shape, WeightSum(cut, call.outputs[0], buffers)
-    filters = w.reshape(shape.group, shape.outer, shape.terms).swapaxes(1, 2)
-    for block in cut.blocks:
-        taps, columns, filling = cut.columns(block, x, room)
-        yield from filling
-        part, errors = cut.outputs(block, dy, several)
-        if len(part) > 1:
-            yield copy(cut.images_first(errors, part), part)
-        yield from total.add(errors, columns)
-        if dx is not None:
-            yield multiply(filters, errors, columns)
-            image = dx.reshape(shape.batch, shape.group, shape.inner, *cut.window.image)
-            yield from scatter(np.moveaxis(taps, 5, 0), image[slice(*block.images)], cut.window, block)
-    yield from total.finish()
 
 
 def _turned_steps(call: Call, cut: Cut, dx: Array) -> Iterator[Step]:
@@ -129,11 +112,11 @@ def _turned_steps(call: Call, cut: Cut, dx: Array) -> Iterator[Step]:
 
 @conv_transpose_gradient.kernel("IM2COL", supports=supports, scratch=scratch)
 def conv_transpose_im2col(call: Call) -> Run:
-    (x, w, dy), (db, dx) = call.inputs, _wanted(call)
+    (x, w, dy), (db, dx) = call.inputs, wanted(call)
     shape = shape_of(call.op, call.in_specs)
     cut = Cut(shape, w.itemsize)
     pixels = math.prod(cut.window.image)
-    steps: List[Step] = list(_bias(dy, (shape.batch, shape.group * shape.inner, pixels), db))
+    steps: List[Step] = list(bias_steps(dy, (shape.batch, shape.group * shape.inner, pixels), db))
     room, several, *buffers = call.scratch
     total = WeightSum(cut, call.outputs[0], buffers)
     for block in cut.blocks:

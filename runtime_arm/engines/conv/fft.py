@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence
 
 from runtime_arm.engines.conv.fft_tiles import FILTER_GROWTH, LARGEST_PERIOD, Tiling, best_tiling
-from runtime_arm.engines.conv.operands import convolution_in, tile_refusal
+from runtime_arm.engines.conv.operands import changes, convolution_in, tile_refusal
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import conv, conv_relu, onnx_conv
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
@@ -38,6 +38,8 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
     reason = tile_refusal(op, inputs)
     if reason is not None:
         return reason
+    if changes(inputs):
+        return "the weights must be constant"
     convolution = convolution_in(op, inputs)
     window = convolution.window
     if set(window.kernel) == {1}:

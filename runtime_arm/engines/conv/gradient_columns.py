@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Iterator, List, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.col2im import scatter
 from runtime_arm.engines.conv.im2col import COLUMN_NBYTES, Block, blocks, fill_columns, pixels_of
+from runtime_arm.engines.conv.pointwise import weight_cost
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.conv.transposed import transposed_of
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.kernel import Specs
+from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.steps import Step, copy, multiply, shaped
 
 FEW = 512  # pixels of a block, if its columns take no more than MOST_NBYTES
@@ -175,3 +177,43 @@ class WeightSum:
     def finish(self) -> Iterator[Step]:
         if self._shape.swaps:
             yield copy(self._dw, self._sum.swapaxes(1, 2))
+
+
+def wanted(call: Call) -> Tuple[Optional[Array], Optional[Array]]:
+    """The arrays of db and dX, where the operator names them."""
+    outputs: List[Optional[Array]] = list(call.outputs)
+    if call.op.get_bool("no_bias"):
+        outputs.insert(1, None)
+    outputs += [None] * (3 - len(outputs))
+    return outputs[1], outputs[2]
+
+
+def bias_steps(dy: Array, shape: Sequence[int], db: Optional[Array]) -> Iterator[Step]:
+    """db = the sum of dY over images and pixels. shape: (N, channels, pixels)."""
+    if db is not None:
+        yield partial(np.add.reduce, dy.reshape(shape), axis=(0, 2), out=db)
+
+
+def weight_steps(call: Call, cut: Cut, dx: Optional[Array]) -> Iterator[Step]:
+    """dW; and dX from the same columns, if it is given."""
+    (x, w, dy), (room, several, *buffers) = call.inputs, call.scratch
+    shape, total = cut.shape, WeightSum(cut, call.outputs[0], buffers)
+    filters = w.reshape(shape.group, shape.outer, shape.terms).swapaxes(1, 2)
+    for block in cut.blocks:
+        taps, columns, filling = cut.columns(block, x, room)
+        yield from filling
+        part, errors = cut.outputs(block, dy, several)
+        if len(part) > 1:
+            yield copy(cut.images_first(errors, part), part)
+        yield from total.add(errors, columns)
+        if dx is not None:
+            yield multiply(filters, errors, columns)
+            image = dx.reshape(shape.batch, shape.group, shape.inner, *cut.window.image)
+            yield from scatter(np.moveaxis(taps, 5, 0), image[slice(*block.images)], cut.window, block)
+    yield from total.finish()
+
+
+def gradient_work(shape: Shape) -> float:
+    """The multiplies of dW, and of dX, and what it takes to read the weights from memory."""
+    pixels = shape.batch * math.prod(shape.window.output)
+    return shape.group * shape.outer * shape.terms * (pixels + weight_cost())

@@ -30,8 +30,7 @@ def wrong_dtype(spec: Optional[TensorSpec]) -> Optional[str]:
 def tile_refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
     """Why neither FFT nor WINOGRAD can run a convolution: both transform overlapping tiles of an image. None if nothing
     here keeps them from it."""
-    w, convolution, wrong = inputs[1], convolution_in(op, inputs), wrong_dtype(inputs[0])
-    assert w is not None
+    convolution, wrong = convolution_in(op, inputs), wrong_dtype(inputs[0])
     window = convolution.window
     if wrong is not None:
         return wrong
@@ -39,9 +38,14 @@ def tile_refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
         return f"there must be two spatial dimensions, got {window.ndim}"
     if set(window.stride) != {1}:
         return f"the stride must be 1, got {list(window.stride)}"
-    if convolution.channels_last:
-        return "the order must be NCHW"
-    return None if w.value is not None else "the weights must be constant"
+    return "the order must be NCHW" if convolution.channels_last else None
+
+
+def changes(inputs: Specs) -> bool:
+    """Whether the weights, input 1, may be others in each run."""
+    w = inputs[1]
+    assert w is not None
+    return w.value is None
 
 
 def beyond_three(window: Window) -> Optional[str]:

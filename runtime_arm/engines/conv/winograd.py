@@ -9,6 +9,8 @@ dimension (Lavin and Gray, arXiv:1509.09308, algorithm 1). A block of tiles pass
     transform  Y = A^T M A              m * m pixels a tile
     scatter    into the output, clipped at its edge, then the epilogue
 
+Weights that change, in training, are transformed in each run, in their own precision.
+
 Blocks are cut in both directions, so the buffers are bounded whatever the size of the image. F(2x2, 5x5) and F(4x4,
 5x5), 9 and 4 multiplies instead of 25, run only if they are asked for: FFT takes 3.7 and rounds less than both.
 """
@@ -21,7 +23,7 @@ import numpy as np
 
 from runtime_arm.engines.conv.epilogue import finish
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT
-from runtime_arm.engines.conv.operands import convolution_in, tile_refusal
+from runtime_arm.engines.conv.operands import changes, convolution_in, tile_refusal
 from runtime_arm.engines.conv.pointwise import STRIDED, weight_cost
 from runtime_arm.engines.conv.winograd_transforms import (
     TAPS,
@@ -70,6 +72,8 @@ VARIANTS = {
 BLOCK_NBYTES = 2 << 20  # of V and M together; smaller blocks make short runs, larger ones leave the second-level cache
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
 WORTHWHILE = 0.95  # of the direct cost; a smaller gain is within the error of the estimate, and costs accuracy
+CHANGED = 40  # multiplies for each number of U, if it is made in each run (measured at 128 and 256 channels: 35 to 42)
+LEAST_CHANGING = 32  # channels and filters, if the weights change
 MOST_AMPLIFICATION = 300  # of rounding errors, unless a variant is asked for: a dozen layers stay within 1e-4
 
 
@@ -110,6 +114,11 @@ class Tiling:
                 for column in ranges(columns, self._wide):
                     yield Block(image, row, column)
 
+    @property
+    def filter_size(self) -> int:
+        """Elements of U."""
+        return self.reach**2 * self.convolution.channels * self.convolution.filters
+
     def buffers(self) -> List[int]:
         """Elements of the scratch buffers: two, which take turns."""
         tiles = max((rows * columns for rows, columns in (block.extent for block in self.blocks())), default=0)
@@ -117,8 +126,8 @@ class Tiling:
         return [self.reach * widest] * 2
 
 
-def tile_work(convolution: Convolution, tile: int) -> Work:
-    """What F(tile x tile, r x r) takes for an r x r convolution of stride 1."""
+def tile_work(convolution: Convolution, tile: int, changing: bool = False) -> Work:
+    """What F(tile x tile, r x r) takes for an r x r convolution of stride 1. changing: the weights do."""
     taps = convolution.window.kernel[0]
     reach = tile + taps - 1
     rows, columns = (-(-size // tile) for size in convolution.window.output)
@@ -126,6 +135,7 @@ def tile_work(convolution: Convolution, tile: int) -> Work:
     products = reach**2 * channels * filters * (tiles + weight_cost())
     moves = STRIDED * tiles * (reach**2 * channels + tile**2 * filters)
     transforming = tiles * transform_multiplies(tile, tile, channels, filters, taps)
+    transforming += CHANGED * reach**2 * channels * filters * changing
     return Work(products + transforming, moves, amplification(tile, tile, taps))
 
 
@@ -140,19 +150,19 @@ def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
     return exact or tiles
 
 
-def choose_tile(op: OperatorDef, convolution: Convolution) -> int:
+def choose_tile(op: OperatorDef, convolution: Convolution, changing: bool = False) -> int:
     """The cheapest tile that the operator leaves open; a larger one, which is less exact, must be WORTHWHILE."""
     tiles = open_tiles(op, convolution.window.kernel[0])
     best = min(tiles)
     for tile in sorted(tiles):
-        if tile_work(convolution, tile).time < WORTHWHILE * tile_work(convolution, best).time:
+        if tile_work(convolution, tile, changing).time < WORTHWHILE * tile_work(convolution, best, changing).time:
             best = tile
     return best
 
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     convolution = convolution_in(op, inputs)
-    work = tile_work(convolution, choose_tile(op, convolution))
+    work = tile_work(convolution, choose_tile(op, convolution, changes(inputs)), changes(inputs))
     wanted = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))  # may round more elsewhere than here
     error = work.error if wanted is None else max(work.error, amplification(*wanted))
     return work._replace(moves=work.time / WORTHWHILE - work.multiplies, error=error)
@@ -170,17 +180,30 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"
     if set(window.dilation) != {1}:
         return f"the dilation must be 1, got {list(window.dilation)}"
-    return None if convolution.group == 1 else f"there must be one group, got {convolution.group}"
+    if convolution.group != 1:
+        return f"there must be one group, got {convolution.group}"
+    return changing_refusal(convolution) if changes(inputs) else None
+
+
+def changing_refusal(convolution: Convolution) -> Optional[str]:
+    """Why a convolution of weights that change cannot run; None if it can."""
+    least = min(convolution.channels, convolution.filters)
+    if least < LEAST_CHANGING:
+        return f"weights that change must be of {LEAST_CHANGING} channels and filters at least, got {least}"
+    return None
 
 
 def _tiling(op: OperatorDef, inputs: Specs) -> Tiling:
     x, convolution = inputs[0], convolution_in(op, inputs)
     assert x is not None
-    return Tiling(convolution, choose_tile(op, convolution), x.dtype.itemsize)
+    return Tiling(convolution, choose_tile(op, convolution, changes(inputs)), x.dtype.itemsize)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return [TensorSpec((size,), outputs[0].dtype) for size in _tiling(op, inputs).buffers()]
+    """Two buffers that take turns; U, if the weights change."""
+    tiling = _tiling(op, inputs)
+    sizes = [*tiling.buffers(), *([tiling.filter_size] if changes(inputs) else [])]
+    return [TensorSpec((size,), outputs[0].dtype) for size in sizes]
 
 
 @conv.kernel("WINOGRAD", supports=supports, scratch=scratch, work=work, variants=tuple(VARIANTS), splits_work=True)
@@ -188,10 +211,25 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 @onnx_conv.kernel("WINOGRAD", supports=supports, scratch=scratch, work=work, variants=tuple(VARIANTS), splits_work=True)
 def winograd(call: Call) -> Run:
     tiling = _tiling(call.op, call.in_specs)
-    filters = call.packed(
-        Variant(tiling.tile, tiling.tile, tiling.taps).name,
-        lambda: transform_filters(tiling.tile, tiling.tile, call.inputs[1]),
-    )
+    w = call.inputs[1]
+    if changes(call.in_specs):
+        filters = shaped(call.scratch[2], tiling.reach**2, *w.shape[:2])
+        return in_turn([transform_step(tiling, w, filters), *tile_steps(call, tiling, filters)])
+    name = Variant(tiling.tile, tiling.tile, tiling.taps).name
+    filters = call.packed(name, lambda: transform_filters(tiling.tile, tiling.tile, w))
+    return in_turn(tile_steps(call, tiling, filters))
+
+
+def transform_step(tiling: Tiling, w: Array, filters: Array, turned: bool = False) -> Step:
+    """U = G w G^T, (frequencies, M, C), of the filters (M, C, r, r), or of the same turned round."""
+    once = transforms(tiling.tile, tiling.taps).filter
+    both = np.kron(once, once).astype(w.dtype)
+    both = np.ascontiguousarray(both[:, ::-1]) if turned else both
+    return multiply(both, w.reshape(-1, tiling.taps**2).T, filters.reshape(len(both), -1))
+
+
+def tile_steps(call: Call, tiling: Tiling, filters: Array) -> List[Step]:
+    """Convolves input 0 with the filters U into output 0, by the first two buffers."""
     filtering: Dict[int, List[Step]] = {}  # by the number of tiles: blocks of one size share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.workers))):
@@ -199,7 +237,7 @@ def winograd(call: Call) -> Run:
         if tiles not in filtering:
             filtering[tiles] = list(_filter(call.scratch, tiling, filters, tiles))
         steps += [*_gather(call, tiling, block), *filtering[tiles], *_scatter(call, tiling, block)]
-    return in_turn(steps)
+    return steps
 
 
 def _filter(scratch: Sequence[Array], tiling: Tiling, filters: Array, tiles: int) -> Iterator[Step]:

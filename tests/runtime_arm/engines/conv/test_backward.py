@@ -7,7 +7,7 @@ from typing import Any, List
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, specs_of
-from runtime_arm.engines.conv import depthwise_lines, gradient_columns
+from runtime_arm.engines.conv import depthwise_lines, gradient_columns, winograd
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
@@ -65,6 +65,22 @@ def test_a_run_allocates_nothing_of_the_size_of_a_blob(arguments: Any) -> None:
     op, operands = operator("ConvGradient", shapes, arguments, False)
     assert isinstance(op, OperatorDef)
     assert allocated_nbytes(op, operands, "IM2COL") < NUMPY_NBYTES
+
+
+@pytest.mark.parametrize(("size", "tile"), [((12, 13), 4), ((5, 6), 2)])
+@pytest.mark.parametrize("pad", [0, 1, 2])
+def test_weights_that_change_are_transformed_in_each_run(size: Any, tile: int, pad: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(winograd, "BLOCK_NBYTES", 1 << 15)
+    monkeypatch.setattr(winograd, "open_tiles", lambda op, taps=3: [tile])
+    x, w = random((2, 33, *size)), random((34, 33, 3, 3), 1)
+    forward = caffe2("Conv", "X W b", kernel=3, pad=pad)
+    engines = assert_engines_match_reference(forward, [x, w, random((34,), 2)], terms=1000)
+    assert engines == ["WINOGRAD", "IM2COL"]
+    (y,) = lookup(forward).infer(forward, specs_of([x, w, random((34,))]))
+    for no_bias in (False, True):
+        op, operands = operator("ConvGradient", [x.shape, w.shape, y.shape], {"kernel": 3, "pad": pad}, no_bias)
+        assert assert_engines_match_reference(op, operands, terms=1000) == ["WINOGRAD", "IM2COL"]
+    assert allocated_nbytes(op, operands, "WINOGRAD") < NUMPY_NBYTES
 
 
 DEPTHWISE = [

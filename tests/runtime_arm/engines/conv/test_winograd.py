@@ -191,7 +191,7 @@ def test_is_chosen_where_it_saves_time(
         ((64, 64, 3, 3), {"kernel": 3, "dilation": 2}, (1,), "the dilation must be 1, got [2, 2]"),
         ((64, 32, 3, 3), {"kernel": 3, "group": 2}, (1,), "there must be one group, got 2"),
         ((64, 3, 3, 64), {"kernel": 3, "order": "NHWC"}, (1,), "the order must be NCHW"),
-        ((64, 64, 3, 3), {"kernel": 3}, (), "the weights must be constant"),
+        ((31, 64, 3, 3), {"kernel": 3}, (), "weights that change must be of 32 channels and filters at least, got 31"),
     ],
 )
 def test_refuses(w: Any, arguments: Any, constants: Any, reason: str) -> None:
