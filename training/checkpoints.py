@@ -7,7 +7,7 @@ import io
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -24,14 +24,37 @@ def save_checkpoint(
     path: AnyPath, net: NetDef, state: Mapping[str, Array], notes: Optional[Mapping[str, Any]] = None
 ) -> None:
     """Write the state of a train net; the file appears whole or not at all. notes: what JSON can hold."""
-    room = io.BytesIO()
+    write_file(path, _written(net, state, notes))
+
+
+class _Room(io.RawIOBase):
+    """What was written and not taken yet: the file never lies in memory as a whole."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self._content += content
+        return len(content)
+
+    def taken(self) -> bytes:
+        content, self._content = bytes(self._content), bytearray()
+        return content
+
+
+def _written(net: NetDef, state: Mapping[str, Array], notes: Optional[Mapping[str, Any]]) -> Iterator[bytes]:
+    room = _Room()
     with zipfile.ZipFile(room, "w") as archive:
         meta = {"version": VERSION, "net": digest_of(net), "blobs": list(state), "notes": notes or {}}
         archive.writestr(META, json.dumps(meta))
         for index, value in enumerate(state.values()):
             with archive.open(f"{index}.npy", "w") as file:
                 np.lib.format.write_array(file, np.ascontiguousarray(value), allow_pickle=False)
-    write_file(path, [room.getbuffer()])
+            yield room.taken()
+    yield room.taken()
 
 
 def load_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> Tuple[Dict[str, Array], Dict[str, Any]]:

@@ -88,8 +88,8 @@ class Names:
     iteration: str
 
     def state(self, net: NetBuilder, suffix: str, fill: float = 0.0) -> str:
-        """A state of the shape of the parameter."""
-        return net.blob(f"{self.parameter}_{suffix}", np.full(self.value.shape, fill, np.float32))
+        """A state of the shape of the parameter; at the start it is one number, which takes no memory."""
+        return net.blob(f"{self.parameter}_{suffix}", np.broadcast_to(np.float32(fill), self.value.shape))
 
 
 @dataclass(frozen=True)
