@@ -23,7 +23,8 @@ from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 
 MOST_ATTEMPTS = 6  # for each order
-LASTING = 64  # steps: what lives longer is found faster in arrays
+LASTING = 64  # steps: what lives longer is held apart
+FEW = 150  # of what lives long: more are found faster in arrays
 MOST_SEARCHED = 64  # the most blobs for which the search is tried
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU that NumPy supports
 
@@ -214,14 +215,14 @@ def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
 
 
 class _Space:
-    """The bytes that are in use, and when. What lives long is held apart from the rest, in arrays: lists by step would
-    take the square of the steps where a net keeps all its blobs."""
+    """The bytes that are in use, and when. What lives long is held apart from the rest: lists by step would take the
+    square of the steps where a net keeps all its blobs."""
 
     def __init__(self) -> None:
         self._live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is in use
         self._begun: Dict[int, List[Tuple[int, int]]] = {}  # the same of what is in use from this step on
-        self._count = 0
-        self._lasting: Optional[Array] = None  # (4, at least the count): first and last steps, first bytes and ends
+        self._long: List[Tuple[int, int, int, int]] = []  # first and last steps, first bytes and ends
+        self._lasting: Optional[Array] = None  # the same as rows of at least that length, if there are more than FEW
 
     def take(self, one: Lifetime) -> None:
         if one.last - one.first >= LASTING:
@@ -239,6 +240,8 @@ class _Space:
             places = list(self._live.get(one.first, ()))
             for step in range(one.first + 1, one.last + 1):
                 places += self._begun.get(step, ())
+            if self._lasting is None:
+                places += [place[2:] for place in self._long if place[0] <= one.last and place[1] >= one.first]
             shift, top = one.offset, one.end
             taken += [(begin - top, end - shift) for begin, end in places]
         return self._lowest(taken) if self._lasting is None else self._lowest_among(group, taken, self._lasting)
@@ -253,7 +256,7 @@ class _Space:
 
     def _lowest_among(self, group: Group, taken: List[Tuple[int, int]], lasting: Array) -> int:
         """The same, with what lives long."""
-        first, last, begin, end = lasting[:, : self._count]
+        first, last, begin, end = lasting[:, : len(self._long)]
         parts = [np.array(taken, np.int64).reshape(-1, 2)]
         for one in group:
             met = np.flatnonzero((first <= one.last) & (last >= one.first))
@@ -265,14 +268,14 @@ class _Space:
         return int(reached[free[0] if free.size else -1])
 
     def _take_long(self, one: Lifetime) -> None:
-        held = self._lasting
-        if held is None or self._count == held.shape[1]:
-            grown = np.empty((4, max(64, 2 * self._count)), np.int64)
-            if held is not None:
-                grown[:, : self._count] = held
-            self._lasting = held = grown
-        held[:, self._count] = one.first, one.last, one.offset, one.end
-        self._count += 1
+        self._long.append((one.first, one.last, one.offset, one.end))
+        count, held = len(self._long), self._lasting
+        if count <= FEW:
+            return
+        if held is None or count > held.shape[1]:
+            self._lasting = held = np.empty((4, 2 * count), np.int64)
+            held[:, :count] = np.array(self._long).T
+        held[:, count - 1] = self._long[-1]
 
 
 def liveness_peak(groups: Sequence[Group]) -> int:

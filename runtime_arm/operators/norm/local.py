@@ -40,12 +40,8 @@ def channels_in_front(op: OperatorDef, x: Array) -> Array:
 
 def window_of(size: int, channels: int) -> List[Tuple[slice, slice]]:
     """For each offset of the window: the output channels for which it is inside, and the channels that they read."""
-    reach = [offset - (size - 1) // 2 for offset in range(size)]
-    return [
-        (slice(max(-r, 0), channels - max(r, 0)), slice(max(r, 0), channels - max(-r, 0)))
-        for r in reach
-        if abs(r) < channels
-    ]
+    reach = range(max(-((size - 1) // 2), 1 - channels), min(size // 2, channels - 1) + 1)
+    return [(slice(max(-r, 0), channels - max(r, 0)), slice(max(r, 0), channels - max(-r, 0))) for r in reach]
 
 
 @lrn.reference

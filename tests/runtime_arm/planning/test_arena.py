@@ -158,11 +158,12 @@ def stacked(blobs, order):
     return [offsets[i] for i in range(len(blobs))]
 
 
-@given(groups, st.integers(0, 8))
-def test_what_lives_long_is_placed_like_the_rest(drawn, lasting):
+@given(groups, st.integers(0, 8), st.sampled_from([0, 3, arena.FEW]))
+def test_what_lives_long_is_placed_like_the_rest(drawn, lasting, few):
     placed = [group(one) for one in drawn]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arena, "LASTING", lasting)
+        patch.setattr(arena, "FEW", few)
         some_last = place(placed)
         patch.setattr(arena, "LASTING", 1000)
         assert place(placed) == some_last

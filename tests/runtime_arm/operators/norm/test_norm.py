@@ -108,6 +108,13 @@ def test_lrn_by_numpy(shape: Any, size: int, order: str, beta: float, with_scale
     assert assert_engines_match_reference(op, [random(shape)], terms=size) == ["NUMPY"]
 
 
+def test_an_lrn_wider_than_its_channels_takes_no_longer() -> None:
+    huge, wide = (caffe2("LRN", "X", size=size, alpha=size / 3, beta=0.5, bias=2.0) for size in (2**31 - 1, 9))
+    x = random((2, 4, 3))
+    for engine in ("REFERENCE", "NUMPY"):
+        np.testing.assert_allclose(*(run_kernel(op, [x], engine)[0] for op in (huge, wide)), rtol=1e-6)
+
+
 def test_float16_is_left_to_the_reference_kernel() -> None:
     op = caffe2("InstanceNorm", "X s b")
     inputs = [random((2, 3, 5), dtype=np.float16), random([3], 1, dtype=np.float16), random([3], 2, dtype=np.float16)]

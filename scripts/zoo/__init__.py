@@ -1,0 +1,1 @@
+"""The networks that ``scripts/zoo_check`` exports, and the page that it writes."""

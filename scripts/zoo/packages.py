@@ -1,0 +1,50 @@
+"""torchvision and timm, imported where torchvision's compiled operators are missing or do not fit PyTorch, too."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+
+_SIGNATURES = {
+    "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "int sampling_ratio, bool aligned) -> Tensor",
+}
+
+
+def _nms(boxes: Any, scores: Any, threshold: float) -> Any:
+    """Non-maximum suppression: the kept boxes, best first."""
+    kept = []
+    order = scores.argsort(descending=True)
+    while order.numel():
+        best, rest = order[0], order[1:]
+        kept.append(best)
+        order = rest[torchvision.ops.box_iou(boxes[best][None], boxes[rest])[0] <= threshold]
+    return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.int64)
+
+
+def _roi_align(x: Any, rois: Any, scale: float, height: int, width: int, ratio: int, aligned: bool) -> Any:
+    python = import_module("torchvision.ops.roi_align")._roi_align
+    return python(x, rois, scale, height, width, ratio, aligned)
+
+
+def _defined() -> Any:
+    """A library of operators: it lives as long as they are to live."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    missing = [name for name in _SIGNATURES if not hasattr(torch.ops.torchvision, name)]
+    for name in missing:
+        library.define(name + _SIGNATURES[name])
+    for name, kernel in (("nms", _nms), ("roi_align", _roi_align)):
+        if name in missing:
+            library.impl(name, kernel, "CPU")
+    return library, bool(missing)
+
+
+_LIBRARY, _ARE_OURS = _defined()
+torchvision: Any = import_module("torchvision")
+timm: Any = import_module("timm")
+if _ARE_OURS:
+    torchvision.extension._has_ops = lambda: True

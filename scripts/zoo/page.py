@@ -1,0 +1,29 @@
+"""What scripts/zoo_check found, as a page."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping
+
+NOT_EXPORTED = "not exported"
+HEAD = """# Networks of torchvision and timm
+
+`scripts/zoo_check` exports the smallest network of every family with random weights, by both exporters of PyTorch, and
+holds the plain and the optimised pair against onnxruntime. This page is what it found.
+"""
+
+
+def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page: counts by exporter, then every network that is not good, with the reason."""
+    outcomes = sorted({row["outcome"] for row in rows.values()})
+    exporters = sorted({name.split()[-1] for name in rows})
+    lines: List[str] = [HEAD, f"| exporter | {' | '.join(outcomes)} |", "|---|" + "---|" * len(outcomes)]
+    for exporter in exporters:
+        of_it = [row["outcome"] for name, row in rows.items() if name.endswith(f" {exporter}")]
+        lines.append(f"| {exporter} | {' | '.join(str(of_it.count(outcome)) for outcome in outcomes)} |")
+    lines += ["", "| network | exporter | outcome | reason |", "|---|---|---|---|"]
+    for name, row in sorted(rows.items()):
+        if row["outcome"] != "ok":
+            family, network, exporter = name.split()
+            reason = " ".join(str(row["remark"]).replace("|", "\\|").split())[:200]
+            lines.append(f"| {family} {network} | {exporter} | {row['outcome']} | {reason} |")
+    return "\n".join(lines) + "\n"

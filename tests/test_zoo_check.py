@@ -1,0 +1,65 @@
+"""scripts/zoo_check checks what PyTorch's exporters write, keeps what is not good, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+
+from scripts.zoo.page import page
+from tests.support.paths import DEMO, ROOT
+
+SMALL, BAD = "timm/good small", "timm/odd odd_tiny"
+
+
+@pytest.fixture(scope="module")
+def script() -> Dict[str, Any]:
+    """The names that the script defines."""
+    return runpy.run_path(str(ROOT / "scripts" / "zoo_check"))
+
+
+def test_what_is_exported_is_checked_once(
+    script: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of PyTorch: "script" writes a model, or a file that is none; "dynamo" refuses."""
+    pytest.importorskip("onnxruntime", reason="the models are compared with onnxruntime")
+    asked: List[str] = []
+
+    def exported(network: Any, exporters: List[str], place: Path, limits: Any) -> Dict[str, str]:
+        asked.append(network.name)
+        place.mkdir(parents=True, exist_ok=True)
+        good = network.name == "small"
+        (place / "script.onnx").write_bytes((DEMO / "digits.onnx").read_bytes() if good else b"no model")
+        return {name: "" if name == "script" else "RuntimeError: no such operator | at all" for name in exporters}
+
+    monkeypatch.setitem(script["check_network"].__globals__, "exported", exported)
+    networks = [script["Network"]("timm/good", "small", 1.0, 5), script["Network"]("timm/odd", "odd_tiny", 2.0, 3)]
+    limits, rows = script["CHECK"]["Limits"](300, 8), {}  # type: ignore[var-annotated]
+    for again in ([], [], ["refused"]):
+        for network in networks:
+            script["check_network"](network, ["script", "dynamo"], tmp_path, rows, again, limits)
+    assert asked == ["small", "odd_tiny", "odd_tiny"]
+    assert {name: row["outcome"] for name, row in rows.items()} == {
+        f"{SMALL} script": "ok",
+        f"{SMALL} dynamo": "not exported",
+        f"{BAD} script": "refused",
+        f"{BAD} dynamo": "not exported",
+    }
+    assert [path.name for path in sorted(tmp_path.rglob("*.onnx*"))] == ["script.onnx"]
+    assert script["CHECK"]["read_rows"](tmp_path / "models.csv").keys() == rows.keys()
+
+
+def test_the_page_counts_and_lists_what_is_not_good() -> None:
+    rows = {
+        f"{SMALL} script": {"outcome": "ok", "remark": ""},
+        f"{SMALL} dynamo": {"outcome": "not exported", "remark": "no such operator | at all"},
+        f"{BAD} dynamo": {"outcome": "ok", "remark": ""},
+    }
+    text = page(rows)
+    assert "| exporter | not exported | ok |" in text
+    assert "| dynamo | 1 | 1 |" in text
+    assert "| script | 0 | 1 |" in text
+    assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
+    assert BAD not in text
