@@ -20,13 +20,14 @@ _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") 
 
 
 class OpenBlas(NamedTuple):
-    """The loaded OpenBLAS: its file, its functions and its description."""
+    """The loaded OpenBLAS: its file, its functions and its description. spelling: of the names of its functions."""
 
     path: str
     get_threads: Callable[[], int]
     set_threads: Callable[[int], None]
     core: str
     config: str
+    spelling: str = "openblas_{}"
 
 
 _found: List[Optional[OpenBlas]] = []  # the result of the search, once it is done
@@ -77,7 +78,7 @@ def _speak_to(path: str) -> Optional[OpenBlas]:
         setter.argtypes, setter.restype = [ctypes.c_int], None
         getter.argtypes, getter.restype = [], ctypes.c_int
         core, config = (_text(library, spelling.format(name)) for name in ("get_corename", "get_config"))
-        return OpenBlas(path, getter, setter, core, config)
+        return OpenBlas(path, getter, setter, core, config, spelling)
     return None
 
 

@@ -88,6 +88,20 @@ class Panels:
         if cut < rows:
             yield self._multiply(a[:, cut:], out[:, cut:], size)
 
+    @property
+    def can_add(self) -> bool:
+        """Whether products can be added to what lies in their place: of one matrix that is not cut into panels."""
+        from runtime_arm.engines.conv import adding_products
+
+        whole = self.batch == 1 and not self._most and self._panels.dtype == np.float32
+        return whole and adding_products.can_add()
+
+    def add(self, a: Array, out: Array) -> Step:
+        """The step out += a @ matrix; a: (rows, K), out: (rows, N). ``can_add`` must hold."""
+        from runtime_arm.engines.conv.adding_products import add_product
+
+        return add_product(a, self._panels[0, 0], out)
+
     def _multiply(self, a: Array, out: Array, block: int) -> Step:
         left = a.reshape(a.shape[0], -1, 1, block, self.depth)
         target = out.reshape(a.shape[0], -1, block, self.width // self.panel, self.panel)

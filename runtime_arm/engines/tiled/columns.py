@@ -8,7 +8,8 @@ lie as far apart as the outputs do. Where the input has one plane for all its pi
     columns   A[position, (ky, kx, c)] = X[plane, position + shift, c]      one copy a tap, or a row of taps
     multiply  Y[py, px, position, m]   = A @ W                              (positions, kh * kw * C) @ (kh * kw * C, M)
 
-A kernel of 1 with stride 1 needs no columns: a plane is the matrix.
+A kernel of 1 with stride 1 needs no columns: a plane is the matrix. Where BLAS can add a product to what lies in its
+place, bias and addend are put there first (see ``adding_products.py``), which saves passes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.gemm import Panels, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
-from runtime_arm.engines.tiled.epilogue import Landing, Pass, bias, has_gaps, in_pieces, in_place, pooled
+from runtime_arm.engines.tiled.epilogue import (
+    Landing,
+    Pass,
+    bias,
+    has_gaps,
+    has_summands,
+    in_pieces,
+    in_place,
+    pooled,
+)
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
     FLOAT32,
@@ -49,6 +59,7 @@ from runtime_arm.registry.steps import Step, copy, shaped
 LEAST_PACKED = 256  # positions of a strip for which BLAS packs all filters
 MOST_PACKED = 5 << 19  # bytes of columns that a strip may take for their sake
 SLICE, LEAST_ROWS = 1 << 15, 128  # products, and positions, that are computed at once into a slice of channels
+Matrix = Tuple[Array, List[Step]]  # (positions, terms), and what fills it
 STRETCH = 700  # what a copy takes for every stretch that it finds contiguous, in multiplies of a large matrix product
 
 
@@ -116,12 +127,16 @@ class Columns:
         panels = panels.columns(filters)
         biases = bias(call, filters)
         matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, self.x)
+        adds = self.pooling is None and has_summands(call) and panels.can_add
         for strip in strips:
-            for plane, pieces in landings(call, Target(to, strip, filters), biases, self.pooling):
+            for plane, pieces in landings(call, Target(to, strip, filters), biases, self.pooling, adds):
                 matrix, copies = matrix_of(strip, plane)
                 steps += copies
-                for positions, products, then in pieces:
-                    steps += panels.multiply(matrix[positions][None], products[None])
+                for positions, products, then, before in pieces:
+                    if adds:
+                        steps += [*before, panels.add(matrix[positions], products)]
+                    else:
+                        steps += panels.multiply(matrix[positions][None], products[None])
                     steps += then
             steps += clear(call, to, strip, filters)
         return in_turn(steps)
@@ -154,18 +169,16 @@ def by_channel(filters: Array) -> Array:
 
 
 def landings(
-    call: Call, target: Target, passes: Sequence[Pass], pooling: Optional[Pooling] = None
+    call: Call, target: Target, passes: Sequence[Pass], pooling: Optional[Pooling] = None, adds: bool = False
 ) -> Iterator[Landing]:
-    """Where the products of a strip go, plane by plane, and what follows them: by way of scratch 0 if need be."""
+    """Where the products of a strip go, plane by plane, and what follows them: by way of scratch 0 if need be. adds:
+    whether they are added to what lies there."""
     if pooling is not None:
         return pooled(call, target, passes, pooling, call.scratch[0])
     output = call.outputs[0][..., target.channels]
     if has_gaps(output):
-        return in_pieces(call, target, passes, max(LEAST_ROWS, SLICE // output.shape[-1]), call.scratch[0])
-    return in_place(call, target, passes)
-
-
-Matrix = Tuple[Array, List[Step]]  # (positions, terms), and what fills it
+        return in_pieces(call, target, passes, max(LEAST_ROWS, SLICE // output.shape[-1]), call.scratch[0], adds)
+    return in_place(call, target, passes, adds)
 
 
 def _plane(call: Call, convolution: Convolution, x: Tiles, strip: Strip, plane: Tuple[int, int]) -> Matrix:

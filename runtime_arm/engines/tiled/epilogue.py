@@ -21,6 +21,7 @@ from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import COPIES_ROWS, EVERYTHING, Target
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.copying import are_same
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, blocks
@@ -31,12 +32,13 @@ Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, ch
 
 
 class Piece(NamedTuple):
-    """Some positions of a strip in one plane: where their products go, (positions, channels), and the steps that follow
-    the products."""
+    """Some positions of a strip in one plane: where their products go, (positions, channels), the steps that follow the
+    products, and those that come before them, to put into their place what they are added to."""
 
     positions: slice
     products: Array
     then: Sequence[Step]
+    before: Sequence[Step] = ()
 
 
 class Landing(NamedTuple):
@@ -52,11 +54,13 @@ def finish(
     passes: Sequence[Pass] = (),
     products: Optional[Array] = None,
     pooling: Optional[Pooling] = None,
+    added: bool = False,
 ) -> Iterator[Step]:
     """The steps that follow the products: these passes, then what the operator says: addend and activation.
 
     target: what of output 0 is finished. products: where its products lie, if that is not there. pooling: what makes
-    the output of them, if they are to be pooled; nothing is added to them then.
+    the output of them, if they are to be pooled; nothing is added to them then. added: whether bias and addend are in
+    the products already.
     """
     results = target.of(call.outputs[0])
     if products is None:
@@ -64,11 +68,12 @@ def finish(
     if pooling is not None and pooling.comes_first(call.op):
         yield from pooling.steps(products, results)
         products = results
-    for one in passes:
-        yield from one(products)
-    addend = addend_of(call)
-    if addend is not None:
-        yield from _add(target.of(addend), products)
+    if not added:
+        for one in passes:
+            yield from one(products)
+        addend = addend_of(call)
+        if addend is not None:
+            yield from _add(target.of(addend), products)
     activation = Activation(call, products, -1, target.channels)
     floor = activation.floor
     if floor is None:
@@ -81,16 +86,43 @@ def finish(
         yield from [copy(results, products)] if pooling is None else pooling.steps(products, results)
 
 
-def in_place(call: Call, target: Target, passes: Sequence[Pass]) -> Iterator[Landing]:
-    """Straight into output 0; what follows comes behind the last plane, for all of them at once."""
+def has_summands(call: Call) -> bool:
+    """Whether the operator adds a bias or an addend to its products."""
+    return bias_vector(call) is not None or addend_of(call) is not None
+
+
+def summands(call: Call, target: Target, products: Array) -> List[Step]:
+    """The steps that put what the products are added to into their place: bias, addend, or their sum."""
+    vector, addend = bias_vector(call, target.channels), addend_of(call)
+    if addend is None:
+        assert vector is not None
+        return list(call.packed(f"bias {target.channels}", lambda: by_channel(_second, vector))(products))
+    of = target.of(addend)
+    if vector is not None:
+        return list(call.packed(f"bias and {target.channels}", lambda: by_channel(np.add, vector))(products, of))
+    if are_same(products, of):
+        return []
+    return [copy(products, of) if has_gaps(of) else copy(_flat(products), _flat(of))]
+
+
+def _second(source: Array, row: Array, out: Array) -> None:
+    np.copyto(out, row)
+
+
+def in_place(call: Call, target: Target, passes: Sequence[Pass], adds: bool = False) -> Iterator[Landing]:
+    """Straight into output 0; what follows comes behind the last plane, for all of them at once. adds: whether products
+    are added to what lies in their place."""
     results = target.of(call.outputs[0])
     planes = list(np.ndindex(*results.shape[:2]))
     for plane in planes:
-        then = list(finish(call, target, passes)) if plane == planes[-1] else []
-        yield Landing(plane, [Piece(EVERYTHING, results[plane], then)])
+        then = list(finish(call, target, passes, added=adds)) if plane == planes[-1] else []
+        before = summands(call, target, results) if adds and plane == planes[0] else []
+        yield Landing(plane, [Piece(EVERYTHING, results[plane], then, before)])
 
 
-def in_pieces(call: Call, target: Target, passes: Sequence[Pass], most: int, buffer: Array) -> Iterator[Landing]:
+def in_pieces(
+    call: Call, target: Target, passes: Sequence[Pass], most: int, buffer: Array, adds: bool = False
+) -> Iterator[Landing]:
     """By way of a buffer, at most so many positions at a time: for a slice."""
     tile, size = target.layout.tile, target.strip.size
     width = call.outputs[0][..., target.channels].shape[-1]
@@ -100,7 +132,9 @@ def in_pieces(call: Call, target: Target, passes: Sequence[Pass], most: int, buf
             positions = slice(begin, min(begin + most, size))
             products = shaped(buffer, 1, 1, positions.stop - begin, width)
             part = target._replace(part=(slice(py, py + 1), slice(px, px + 1), positions))
-            pieces.append(Piece(positions, products[0, 0], list(finish(call, part, passes, products))))
+            before = summands(call, part, products) if adds else []
+            then = list(finish(call, part, passes, products, added=adds))
+            pieces.append(Piece(positions, products[0, 0], then, before))
         yield Landing((py, px), pieces)
 
 

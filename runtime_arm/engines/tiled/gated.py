@@ -94,7 +94,7 @@ class Gated:
                 if not in_weights:
                     step, matrix = _scaled(matrix, gate, buffer)
                     steps.append(step)
-                for positions, products, then in pieces:
+                for positions, products, then, _ in pieces:
                     steps += panels.multiply(matrix[positions][None], products[None])
                     steps += then
             steps += clear(call, y, strip, filters)

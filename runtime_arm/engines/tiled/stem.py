@@ -106,7 +106,7 @@ class Stem:
                     for first, taps in cut.taps(columns):
                         steps += cut.split.meet(split, plane, taps, first=first)
                 terms = columns.reshape(len(columns), -1)[cut.terms(second)]
-                for positions, products, then in pieces:
+                for positions, products, then, _ in pieces:
                     steps += _products(terms[:, positions].T, weights[second], products)
                     steps += then
             steps += clear(call, to, strip)

@@ -79,7 +79,7 @@ class PlanarColumns:
             for plane, pieces in by_columns.landings(call, target, bias(call, mine), self.pooling):
                 steps += self._gather(call, strip, plane, columns[0])
                 steps += filters.multiply(columns, products, spare)
-                for positions, pixels, then in pieces:
+                for positions, pixels, then, _ in pieces:
                     results = products[0, : filters.width, : strip.size]
                     steps += planar.scatter(results[:, positions], pixels)
                     steps += then

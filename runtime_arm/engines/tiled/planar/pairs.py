@@ -128,7 +128,7 @@ class Pairs:
             steps += _gather(call.inputs[0][0, 0], self, pixels.reshape(PRODUCTS, TAPS, -1, lanes), call.scratch[3])
             steps += filters.multiply(pixels.reshape(PRODUCTS, self.depth, lanes), products)
             steps += _sums(products[:, : filters.width], bias_vector(call, mine))
-            for _, ((_, results, then),) in by_columns.landings(call, Target(y, strip, mine), []):
+            for _, ((_, results, then, _),) in by_columns.landings(call, Target(y, strip, mine), []):
                 steps += [*_scatter(products[:, : filters.width], self, strip, results), *then]
             steps += clear(call, y, strip, mine)
         return in_turn(steps)
