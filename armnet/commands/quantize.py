@@ -27,7 +27,7 @@ from typing import Any, Dict, List
 
 from armnet.arguments import add_json, add_pair
 from armnet.samples import FILES
-from runtime_arm.errors import UsageError
+from runtime_arm.errors import ResourceError, UsageError
 
 TIMED = 5  # runs
 
@@ -118,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
     from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
 
+    for path in filter(None, (args.html, args.write_table)):
+        if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise UsageError(f"{path}: its folder does not exist")
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
@@ -141,7 +144,11 @@ def run(args: argparse.Namespace) -> int:
         )
     unpacking = _unpacking(result) if args.unpack else None
     result = result.replace(predict_net=with_unpacking(result.predict_net, args.unpack or LOAD))
-    result.save(args.output)
+    try:
+        result.save(args.output)
+    except ResourceError:  # on a disk that is full, the pair comes first
+        removed(kept)
+        result.save(args.output)
     removed(kept)
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])

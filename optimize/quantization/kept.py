@@ -1,7 +1,7 @@
 """What has been found on samples so far, kept in files, so that a run that was killed goes on where it was.
 
 A file belongs to a net, to samples and to a way of looking at them: its name is their hash. It is written as a whole or
-not at all; one that cannot be read counts as none.
+not at all; one that cannot be read counts as none. On a disk that is full nothing is kept.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 
+from runtime_arm.errors import ResourceError
 from runtime_arm.files import AnyPath, one_line_errors, write_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
@@ -49,10 +50,14 @@ class Kept:
         if self._folder is None or (not now and time.monotonic() - self._written < SECONDS):
             return
         content = io.BytesIO()
-        np.savez(content, **arrays)
+        np.savez_compressed(content, **arrays)
         with one_line_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-        write_file(self._path(what), [content.getbuffer()])
+        try:
+            write_file(self._path(what), [content.getbuffer()])
+        except ResourceError:  # a full disk: what room there is belongs to the pair
+            removed(self._folder)
+            self._folder = None
         self._written = time.monotonic()
 
     def _path(self, what: Sequence[Any]) -> Path:

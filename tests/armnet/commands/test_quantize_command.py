@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from runtime_arm import Predictor
 from runtime_arm.pair.pair import Pair
@@ -60,6 +63,53 @@ def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, t
     status, _, err = armnet(*words, "-o", tmp_path / "x", "--must", "map=1")
     assert (status, "a share of top1, top5" in err) == (2, True)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("images", "problem"),
+    [
+        (np.full((2, 1, 8, 8), np.nan, np.float32), "sample 1: input 'image' holds numbers that are not finite"),
+        (np.full((2, 1, 8, 8), 3e38, np.float32), "is not finite on sample 1"),
+        (np.zeros((0, 1, 8, 8), np.float32), "holds no samples"),
+        (np.zeros((1, 1, 8, 8), np.float32), ""),
+    ],
+)
+def test_strange_data(armnet: Armnet, digits: Path, tmp_path: Path, images: Any, problem: str) -> None:
+    np.savez(tmp_path / "data.npz", images=images)
+    words = ["quantize", digits, "-o", tmp_path / "small", "--activations", "int8", "--data", tmp_path / "data.npz"]
+    if problem:
+        refused(armnet(*words), problem)
+        assert not (tmp_path / "small").exists()
+    else:
+        assert armnet(*words)[0] == 0
+    (tmp_path / "empty").mkdir()
+    refused(armnet(*words[:-1], tmp_path / "empty", "-o", tmp_path / "other"), "empty: holds no samples")
+    refused(armnet(*words, "--html", tmp_path / "nowhere" / "page.html"), "its folder does not exist")
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What calibration keeps goes first; then the pair may fit or not."""
+    words = ["quantize", digits, "--activations", "int8", "--data", DEMO / "held_back.npz", "--samples", 4]
+    left = {"nbytes": 1 << 16}
+
+    def write(path: Path, chunks: Any) -> None:
+        content = b"".join(map(bytes, chunks))
+        if sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) + len(content) > left["nbytes"]:
+            path.write_bytes(content[:100])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_bytes(content)
+
+    monkeypatch.setattr("runtime_arm.files._write", write)
+    for room, fits in ((1 << 16, True), (1 << 12, False)):
+        left["nbytes"] = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) + room
+        had = {*tmp_path.rglob("*")}
+        if fits:
+            assert armnet(*words, "-o", tmp_path / "small")[0] == 0
+        else:
+            refused(armnet(*words, "-o", tmp_path / "none"), "No space left on device")
+            assert {*tmp_path.rglob("*")} == had
 
 
 def test_integers_with_data_and_a_table_of_layers(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
