@@ -141,7 +141,11 @@ class Graph:
 
 
 def fuse_activations(graph: model.Graph) -> None:
-    """Let operations apply the activation that follows, where nothing else reads their result."""
+    """Let operations apply the activation that follows, where nothing else reads their result.
+
+    An activation of integers that also changes their scale stays: a pool would ignore that, and a convolution round
+    once instead of twice.
+    """
     numbers = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
     readers: Dict[int, int] = {}
     for operation in graph.operations:
@@ -157,6 +161,7 @@ def fuse_activations(graph: model.Graph) -> None:
             and readers[operation.inputs[0]] == 1
             and operation.inputs[0] not in graph.outputs
             and not maker.options.get("FusedActivationFunction")
+            and _scale_of(graph, operation.inputs[0]) == _scale_of(graph, operation.outputs[0])
         ):
             maker.options["FusedActivationFunction"] = numbers[operation.type]
             maker.outputs = operation.outputs
@@ -164,6 +169,10 @@ def fuse_activations(graph: model.Graph) -> None:
         else:
             kept.append(operation)
     graph.operations = kept
+
+
+def _scale_of(graph: model.Graph, number: int) -> Optional[Quantization]:
+    return graph.tensors[number].quantization
 
 
 def store_halves(graph: model.Graph) -> None:

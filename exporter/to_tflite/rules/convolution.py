@@ -59,7 +59,8 @@ def in_two(window: Window) -> Window:
 def padded(call: Call, x: int, window: Window, value: Optional[float] = 0.0) -> Tuple[int, int]:
     """A picture padded for a window, and TFLite's word for the padding that is left to do.
 
-    value: what explicit padding holds; None: no padding may be added, and ExportError if it is needed.
+    value: what explicit padding holds, 0 for the real number 0; None: no padding may be added, and ExportError if it is
+    needed.
     """
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel)]
     needed = [
@@ -78,7 +79,8 @@ def padded(call: Call, x: int, window: Window, value: Optional[float] = 0.0) -> 
     dtype, quantization = call.graph[x].dtype, call.graph[x].quantization
     if value == 0.0:
         return call.emit("PAD", inputs, shape, dtype, quantization), VALID
-    return call.emit("PADV2", [*inputs, call.graph.constant(np.array(value, dtype))], shape, dtype), VALID
+    filling = call.graph.constant(np.array(value, dtype), "padding", quantization)
+    return call.emit("PADV2", [*inputs, filling], shape, dtype, quantization), VALID
 
 
 def _same_heads(window: Window, reach: Sequence[int]) -> Optional[List[int]]:

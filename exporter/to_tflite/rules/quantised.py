@@ -161,7 +161,7 @@ def conv(call: Call) -> Results:
     """Pictures (N, H, W, C), filters (M, kernel, C / group)."""
     convolution = convolution_of(call.op, call.spec(0), call.spec(1))
     window, weights = convolution.window, call.constant_value(1, "the weights")
-    x, padding = padded(call, _plainly(call), window, None)
+    x, padding = padded(call, _plainly(call), window)
     depthwise = convolution.group == convolution.channels and convolution.group > 1
     options: Dict[str, Any] = {"Padding": padding, **strides_of(window), **dilations_of(window), **_activation(call)}
     if depthwise:
@@ -211,9 +211,10 @@ def mat_mul(call: Call) -> Results:
 def pool(call: Call) -> Results:
     """X and Y have one scale."""
     window: Window = pool_window(call.op, call.spec())
-    x, padding = padded(call, _plainly(call, 0, "Y"), window, None)
-    options: Dict[str, Any] = {"FilterHeight": window.kernel[0], "FilterWidth": window.kernel[1]}
     average = call.op.type == "QuantizedAveragePool"
+    lowest = None if average else float(np.iinfo(call.spec().dtype).min)
+    x, padding = padded(call, _plainly(call, 0, "Y"), window, lowest)
+    options: Dict[str, Any] = {"FilterHeight": window.kernel[0], "FilterWidth": window.kernel[1]}
     y = call.emit(
         "AVERAGE_POOL_2D" if average else "MAX_POOL_2D",
         [x],

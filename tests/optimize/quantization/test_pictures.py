@@ -32,6 +32,9 @@ PICTURES: Dict[str, Any] = {
     "mean": ("ReduceMean(a) -> c  axes=[2, 3] keepdims=1", "tflite.QuantizedMean"),
     "mean of rows": ("ReduceMean(a) -> c  axes=[3] keepdims=0", "tflite.QuantizedMean"),
     "onnx mean": ("onnx.ReduceMean(a, axes) -> c  keepdims=0", "tflite.QuantizedMean"),
+    "strided": ("Conv(a, s) -> c  kernel=3 stride=2 pad=1", "tflite.QuantizedConv"),
+    "strided depthwise": ("Conv(a, d) -> c  kernel=3 stride=2 pad=1 group=8", "tflite.QuantizedConv"),
+    "strided pool": ("MaxPool(a) -> c  kernel=3 stride=2 pad=1", "tflite.QuantizedMaxPool"),
     "gather": ("Gather(a, picked) -> c  axis=1", "Gather"),
     "gather columns": ("Gather(a, picked) -> c  axis=3", "Gather"),
 }
@@ -39,7 +42,15 @@ PICTURES: Dict[str, Any] = {
 
 def net(name: str) -> Any:
     rng = np.random.default_rng(4)
-    shapes = {"w": (8, 3, 3, 3), "b": (8,), "t": (8, 6, 2, 2), "u": (6,), "v": (8, 5, 4, 4)}
+    shapes = {
+        "w": (8, 3, 3, 3),
+        "b": (8,),
+        "t": (8, 6, 2, 2),
+        "u": (6,),
+        "v": (8, 5, 4, 4),
+        "s": (6, 8, 3, 3),
+        "d": (8, 1, 3, 3),
+    }
     values: Dict[str, np.ndarray] = {key: rng.standard_normal(of).astype(np.float32) / 3 for key, of in shapes.items()}
     values.update(pads=PADS, axes=AXES, picked=np.array([3, 0, 7, 5], np.int64), **SIZES)
     text = f"{FIRST}\n {PICTURES[name][0].replace('(a, , , ', '(a, none, none, ')}\n Relu(c) -> y"
