@@ -14,7 +14,7 @@ LEAST_ELEMENTS = 256  # smaller weights are not worth an operator that unpacks t
 LEAST_TABLE = 1 << 14  # elements of a table of rows, such as embeddings
 
 _TABLES = {"Gather", "onnx.Gather", "com.microsoft.EmbedLayerNormalization"}
-_COLUMNS = {"MatMul", "onnx.MatMul", "onnx.Gemm", "BatchMatMul"}
+_COLUMNS = {"FCTransposed", "MatMul", "onnx.MatMul", "onnx.Gemm", "BatchMatMul"}
 _TRANSPOSED = {"ConvTranspose", "onnx.ConvTranspose", "armnet.FusedConvTranspose"}
 
 

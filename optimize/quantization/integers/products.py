@@ -157,10 +157,10 @@ def add_product(
     matrix = filters.reshape(len(filters), -1)
     scales = product_scales(matrix, net.precision.per_tensor)
     rounded = net.precision.rounded.get(layer_name(op))
-    if rounded is None:
-        rows = quantised_rows(matrix, scales)
-    else:
+    if rounded is not None and np.array_equal(rounded.grid.scales.reshape(-1), scales):
         rows = arranged(rounded.steps).reshape(matrix.shape)
+    else:
+        rows = quantised_rows(matrix, scales)
     restored = rows * scales[:, np.newaxis].astype(np.float64)
     net.noise[layer_name(op)] = decibels([noise(matrix, restored)])
     bias = np.zeros(len(filters)) if bias is None else bias

@@ -51,6 +51,18 @@ def test_layers_come_closer_to_their_floats(name: str, weights: str) -> None:
     assert judged.of(better) > judged.of(nearest) + 1
 
 
+@pytest.mark.parametrize("per_tensor", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_on_integers(name: str, per_tensor: bool) -> None:
+    pair, report, judged = layer(name), QuantizationReport(), OutputNoise(layer(name), smooth(24)[12:])
+    options: Any = {"activations": "int8", "per_tensor": per_tensor}
+    nearest = quantize(pair, smooth(24), rounding="nearest", **options)
+    better = quantize(pair, smooth(24), report=report, **options)
+    assert report.layers[0].steps == ("bias corrected", "rounded by data")
+    assert judged.of(better) > judged.of(nearest) - 0.1  # most of the noise is that of activations
+    assert judged.of(better) > 30
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_covariances_are_those_of_what_filters_meet(name: str) -> None:
     """The energy of the outputs follows from them, but for the positions that are left out; here none are."""
