@@ -10,7 +10,7 @@ import numpy as np
 
 from optimize.gradients import SparseGradient, add_gradient_operators
 from optimize.rewriting.shapes import SpecsByName, infer_more, known_inputs
-from optimize.training import fuse_normalizations, keep_masks
+from optimize.training import fuse_normalizations, keep_masks, stretch_products
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
@@ -68,6 +68,7 @@ def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str,
     _set_normalisations(builder, chosen, weights, wishes)
     kinds = {name: _kind(builder.ops, name, weights[name]) for name in chosen}
     if not wishes.caffe2_compatible:
+        builder.ops = stretch_products(builder.ops)
         _save_memory(builder, net, inputs, weights, wishes.outputs)
     loss = wishes.loss.append(builder, wishes.outputs, wishes.labels)
     with_gradients, found = add_gradient_operators(NetDef(net.name, tuple(builder.ops)), [loss])
@@ -75,7 +76,7 @@ def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str,
     parameters = [name for name in chosen if name in found]
     if not parameters:
         raise UsageError("the loss depends on none of the parameters that are to be trained")
-    gradients = {name: _dense(builder, name, found[name]) for name in parameters}
+    gradients = {name: _dense(builder, name, weights[name].shape, found[name]) for name in parameters}
     _tell_apart(builder, gradients)
     split = len(builder.ops)
     rate, iteration = _add_update(builder, wishes.solver, kinds, gradients, weights)
@@ -143,10 +144,16 @@ def _kind(ops: Sequence[OperatorDef], name: str, value: Array) -> str:
     return WEIGHT if sum(size > 1 for size in value.shape) > 1 or value.ndim > 1 else BIAS
 
 
-def _dense(builder: NetBuilder, parameter: str, gradient: Union[str, SparseGradient]) -> str:
-    if isinstance(gradient, SparseGradient):
-        return builder.add("SparseToDense", [*gradient, parameter], f"{parameter}_dense_grad")
-    return gradient
+def _dense(builder: NetBuilder, parameter: str, shape: Tuple[int, ...], gradient: Union[str, SparseGradient]) -> str:
+    """The blob of a gradient; of rows, one made of them, whatever the shape of the indices."""
+    if not isinstance(gradient, SparseGradient):
+        return gradient
+    rows = []
+    for blob, size in ((gradient.indices, [-1]), (gradient.values, [-1, *shape[1:]])):
+        names = [builder.free(f"{parameter}_{name}") for name in ("grad_rows", "grad_shape")]
+        builder.write("Reshape", [blob], names, shape=size)
+        rows.append(names[0])
+    return builder.add("SparseToDense", [*rows, parameter], f"{parameter}_dense_grad")
 
 
 def _tell_apart(builder: NetBuilder, gradients: Dict[str, str]) -> None:

@@ -1,5 +1,5 @@
-"""Rewrites of train nets: fused normalisations, masks instead of activations for the way back, early updates, blobs
-that are computed again instead of being kept."""
+"""Rewrites of train nets: fused normalisations, masks instead of activations for the way back, products that have a
+gradient, early updates, blobs that are computed again instead of being kept."""
 
 from __future__ import annotations
 
@@ -7,5 +7,14 @@ from optimize.training.early_updates import first_backward, update_early
 from optimize.training.fuse_normalizations import fuse_normalizations
 from optimize.training.keep_masks import keep_masks
 from optimize.training.step_plans import StepPlan, step_plans
+from optimize.training.stretch_products import stretch_products
 
-__all__ = ["StepPlan", "first_backward", "fuse_normalizations", "keep_masks", "step_plans", "update_early"]
+__all__ = [
+    "StepPlan",
+    "first_backward",
+    "fuse_normalizations",
+    "keep_masks",
+    "step_plans",
+    "stretch_products",
+    "update_early",
+]

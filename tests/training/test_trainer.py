@@ -194,6 +194,22 @@ def test_rows_of_a_table_are_trained() -> None:
     np.testing.assert_allclose(weights_of(trainer.pair())["table"][:, 0], [1, 1 - 4 / 6, 1, 1 - 2 / 6], rtol=1e-6)
 
 
+def test_words_in_sentences_and_one_matrix_for_a_stack_are_trained() -> None:
+    """As in transformers: indices of two dimensions, some of them twice, and a product with a broadcast matrix."""
+    random = np.random.default_rng(0)
+    table, w = random.standard_normal((5, 3)).astype(np.float32), random.standard_normal((3, 2)).astype(np.float32)
+    net = 'net "words": ids, table, w -> y\nGather(table, ids) -> x\nBatchMatMul(x, w) -> y  broadcast=1'
+    trainer = Trainer(pair_of(net, {"table": table, "w": w}), loss="l2", solver=SGD(0.5))
+    ids, label = np.array([[0, 3, 3], [1, 0, 4]]), np.zeros((2, 3, 2), np.float32)
+    trainer.step({"ids": ids, "label": label})
+    after, y = weights_of(trainer.pair()), table[ids] @ w
+    errors, rows = 0.5 * 2 * y / y.size, np.zeros_like(table)
+    np.add.at(rows, ids, errors @ w.T)
+    np.testing.assert_allclose(after["table"], table - rows, rtol=1e-5, atol=1e-6)
+    columns = np.einsum("nsc,nsk->ck", table[ids], errors)
+    np.testing.assert_allclose(after["w"], w - columns, rtol=1e-5, atol=1e-6)
+
+
 def test_caffe2_compatible_names_what_caffe2_lacks() -> None:
     pair = pair_of('net "n": x, w -> y\nMul(x, w) -> z\nonnx.HardSwish(z) -> y', {"w": np.ones((1, 3))})
     with pytest.raises(ArmnetError, match="HardSwish"):
