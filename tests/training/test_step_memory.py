@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exporter import export
 from optimize.memory.plan import plan_net
 from optimize.training import step_plans, update_early
 from runtime_arm.errors import ResourceError, UsageError
@@ -182,3 +183,20 @@ def test_random_nets_learn_the_same_in_any_memory(pair: Pair) -> None:
     found = peaks(Trainer(pair, solver=Adam(0.01)), feeds)
     for peak in found[:: max(1, len(found) // 2)]:
         assert_same(trained(pair, feeds, memory=peak + peak // 8 + 4096), expected)
+
+
+TORCH_KEEPS = 88_773_796  # bytes that PyTorch 2.13 saves for the way back, counted by its saved_tensors_hooks
+
+
+def test_resnet18_keeps_less_for_the_way_back_than_pytorch() -> None:
+    known = pytest.importorskip("device_tests.host.networks.known", reason="the networks are made with onnx")
+    pair = export(known.build("resnet18", batch="n"))
+    feeds = {"data": np.zeros((4, 3, 224, 224), np.float32), "label": np.zeros(4, np.int32)}
+    plain = Trainer(pair, solver=SGD(0.1, momentum=0.9)).memory(feeds)
+    assert plain.kept <= 0.82 * TORCH_KEEPS
+    assert plain.repeated == 0
+    for share, kept in ((0.89, 0.6), (0.78, 0.4)):
+        budget = int(share * plain.arena)
+        less = Trainer(pair, solver=SGD(0.1, momentum=0.9), memory=budget).memory(feeds)
+        assert less.arena <= budget
+        assert less.kept <= kept * TORCH_KEEPS

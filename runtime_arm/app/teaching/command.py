@@ -16,8 +16,9 @@ from runtime_arm.app.model import Model
 from runtime_arm.app.outputs import plain
 from runtime_arm.app.packing import chunks, folder_parts, sample_bytes, with_manifest, write_archive
 from runtime_arm.app.teaching.augment import ways_of
-from runtime_arm.app.teaching.cutting import cut_of_entry
-from runtime_arm.app.teaching.lesson import Lesson, save, taught
+from runtime_arm.app.teaching.cutting import Cut, cut_of_entry
+from runtime_arm.app.teaching.lesson import MEMORY, Known, Lesson, memory_bytes, read_memory, remembered, save, taught
+from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.files import map_file, write_file
 from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, open_archive
@@ -27,8 +28,10 @@ from runtime_arm.pair.pair import Pair
 _HELP = """\
 Learn the classes of a folder that holds a folder of pictures, of sounds or of arrays (.npy) for each class.
 
-The features of each file are computed once and kept, so that it goes on where it was killed.
+The features of each file are computed once and kept, so that it goes on where it was killed. With --add-class what was
+taught before stays known beside the new classes.
 """
+KNOWN = f"{PAIR_FOLDER}/{MEMORY}"  # in a bundle that was taught: what it has learned from
 
 
 def run(path: str, words: Sequence[str], program: str) -> int:
@@ -38,28 +41,41 @@ def run(path: str, words: Sequence[str], program: str) -> int:
     pair = open_bundle(path).pair if bundled else Pair.load(path)
     output = args.output or (f"{Path(path).stem}_taught.pyz" if bundled else f"{Path(path)}_taught")
     features = cut_of_entry(pair)
+    old = _known(path, features) if args.add_class else None
     with Model(pair, preprocessing=args.preprocessing, threads=args.threads, notice=_note) as model:
         lesson = taught(
             features,
             model,
             args.teach,
             ways=ways_of(args.augment),
+            old=old,
             hold_out=args.hold_out,
             epochs=args.epochs,
             seed=args.seed,
             progress=_Progress(),
         )
     if bundled:
-        write_taught(path, lesson.pair, output)
+        write_taught(path, lesson, output)
     else:
         save(lesson, output)
     _tell(lesson, output, args.json)
     return 0
 
 
+def _known(path: str, features: Cut) -> Known:
+    """What a bundle, or a pair's folder, was taught before. UsageError if it was not."""
+    if not os.path.isfile(path):
+        return remembered(path, features)
+    part = open_archive(path).parts.get(KNOWN)
+    if part is None:
+        raise UsageError("this bundle was not taught yet: --add-class is for one that --teach has written")
+    return read_memory(memoryview(part), f"{path}: {KNOWN}", features)
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(prog=f"python3 {program}", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--teach", required=True, metavar="FOLDER", help="the folder with a folder of files a class")
+    parser.add_argument("--add-class", action="store_true", help="keep the classes that --teach taught it before")
     parser.add_argument("--output", metavar="FILE", help="the bundle to write (default: this one's name and _taught)")
     parser.add_argument(
         "--augment",
@@ -91,15 +107,16 @@ class _Progress:
             _note(f"{text}, {done} of {total}")
 
 
-def write_taught(bundle: str, pair: Pair, target: str) -> None:
-    """Write a copy of a bundle with another pair, and the outputs of its sample."""
-    kept = open_bundle(bundle)
+def write_taught(bundle: str, lesson: Lesson, target: str) -> None:
+    """Write a copy of a bundle with the pair that was taught, the outputs of its sample, and what it learned from."""
+    kept, pair = open_bundle(bundle), lesson.pair
     with Predictor(pair, threads=1) as predictor:
         outputs = {name: plain(value) for name, value in predictor.run(kept.sample_inputs).items()}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         pair.save(folder / PAIR_FOLDER)
         (folder / SAMPLE).write_bytes(sample_bytes(kept.sample_inputs, outputs))
+        (folder / KNOWN).write_bytes(memory_bytes(lesson))
         old = open_archive(bundle).parts
         parts = {n: part for n, part in old.items() if n != MANIFEST and not n.startswith(f"{PAIR_FOLDER}/")}
         whole = folder / "whole.pyz"

@@ -196,8 +196,13 @@ def remembered(folder: Any, features: Cut) -> Known:
     path = Path(folder) / MEMORY
     if not path.is_file():
         raise UsageError(f"{folder}: has no {MEMORY}; classes can be added to what armnet teach has written")
+    return read_memory(map_file(path), str(path), features)
+
+
+def read_memory(content: memoryview, called: str, features: Cut) -> Known:
+    """The samples that ``memory_bytes`` wrote; see ``remembered``."""
     try:
-        with np.load(io.BytesIO(map_file(path)), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             known = Known(
                 np.asarray(arrays["features"], np.float32),
                 np.asarray(arrays["classes"], np.int32),
@@ -205,7 +210,7 @@ def remembered(folder: Any, features: Cut) -> Known:
                 [str(label) for label in arrays["labels"]],
             )
     except (ValueError, KeyError, OSError, EOFError) as error:
-        raise UsageError(f"{path}: is damaged: {error}") from None
+        raise UsageError(f"{called}: is damaged: {error}") from None
     if known.values.ndim != 3 or known.values.shape[2] != features.size or len(known.classes) != len(known.values):
-        raise UsageError(f"{path}: holds features of another net")
+        raise UsageError(f"{called}: holds features of another net")
     return known

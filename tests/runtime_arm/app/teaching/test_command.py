@@ -61,6 +61,28 @@ def test_a_bundle_learns_what_armnet_teach_learns(tmp_path: Path, capsys: pytest
     assert ran(tmp_path, "net_taught.pyz", "--self-test").returncode == 0
 
 
+def test_a_bundle_that_was_taught_learns_one_class_more(tmp_path: Path) -> None:
+    classifier().save(tmp_path / "net")
+    drawn(tmp_path / "two", "across", "down", count=8)
+    drawn(tmp_path / "more", "spot", count=8)
+    assert main(["pack", str(tmp_path / "net"), "--teachable", "-o", str(tmp_path / "net.pyz")]) == 0
+    refused = ran(tmp_path, "net.pyz", "--teach", "more", "--add-class")
+    assert refused.returncode == 2
+    assert (
+        refused.stderr == "net.pyz: this bundle was not taught yet: --add-class is for one that --teach has written\n"
+    )
+    assert ran(tmp_path, "net.pyz", "--teach", "two", "--output", "two.pyz").returncode == 0
+    done = ran(tmp_path, "two.pyz", "--teach", "more", "--add-class", "--output", "three.pyz", "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["labels"] == ["across", "down", "spot"]
+    assert facts["learned"] + facts["held_out"] == 24
+    for label, folder in (("across", "two"), ("spot", "more")):
+        assert label in ran(tmp_path, "three.pyz", f"{folder}/{label}/1.png").stdout.splitlines()[1]
+    clash = ran(tmp_path, "three.pyz", "--teach", "more", "--add-class")
+    assert clash.stderr.startswith("three.pyz: class 'spot' is known already")
+
+
 def test_arrays_need_no_pillow(tmp_path: Path) -> None:
     data = drawn(tmp_path / "data", "across", "down", count=6)
     for path in list(data.rglob("*.png")):
