@@ -313,6 +313,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
     },
     "armnet": {
         "operators.recurrent.onnx_gradients": "GRUGradient LSTMGradient RNNGradient",
+        "operators.recurrent.onnx_gradient_kernels": "GRUGradient LSTMGradient RNNGradient",
         "operators.attention.onnx_gradients": "AttentionGradient",
         "operators.conv.convolution_gradients": "ConvGradient",
         "operators.conv.transposed_gradients": "ConvTransposeGradient",

@@ -25,6 +25,20 @@ def training() -> Iterator[Case]:
     yield from case("SpatialBNAddReluGradient", x, "3", x, "3", "pos 3", words, outputs=4, is_test=0)
     yield from own("SpatialBNOutputGradient", x, "pos 3", x, "3", "pos 3", outputs=3)
     yield from own("SpatialBNAgain", x, "3", "3", "3", "pos 3", x, relu=1)
+    for kind, gates, states in (("GRU", 3, 1), ("LSTM", 4, 2), ("RNN", 1, 1)):
+        weights = [f"2x{4 * gates}x3", f"2x{4 * gates}x4", f"2x{8 * gates}"]
+        yield from own(
+            f"{kind}Gradient",
+            "3x2x3",
+            *weights,
+            "-",
+            *["2x2x4"] * states,
+            "3x2x2x4",
+            *["2x2x4"] * states,
+            outputs=4 + states,
+            direction="bidirectional",
+            hidden_size=4,
+        )
     yield from own("ReluWithMask", x, outputs=2)
     yield from own("ReluMaskGradient", words, x)
     yield from own("MaxPoolWithOffsets", "1x2x6x6", outputs=2, kernel=2, stride=2)

@@ -94,7 +94,7 @@ def _gru_back(op: OperatorDef, x: Array, states: List[Array], m: Weights, errors
 BACK: Dict[str, Callable[..., Errors]] = {"LSTM": _lstm_back, "GRU": _gru_back, "RNN": _rnn_back}
 
 
-def _declare(forward: Operator) -> None:
+def _declare(forward: Operator) -> Operator:
     count = STATES[forward.type]
     inputs = 5 + count + 1 + count
 
@@ -114,6 +114,7 @@ def _declare(forward: Operator) -> None:
         f"{forward.type}Gradient", domain="armnet", inputs=inputs, outputs=(3, 6), dtypes=FLOATS, multiply_adds=products
     )(shape)
     schema.reference(lambda op, *arrays: _reference(forward_form(op), *arrays))
+    return schema
 
 
 def _reference(op: OperatorDef, *arrays: Optional[Array]) -> List[Any]:
@@ -179,5 +180,4 @@ def _through_time(
     return Errors(dx, errors, *(np.broadcast_to(total, shape) for total, shape in zip(totals, shapes)))
 
 
-for _forward in (lstm, gru, rnn):
-    _declare(_forward)
+schemas = [_declare(forward) for forward in (lstm, gru, rnn)]
