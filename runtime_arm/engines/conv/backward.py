@@ -19,10 +19,13 @@ import math
 from functools import partial
 from typing import Iterator, List, Optional, Sequence
 
+import numpy as np
+
 from runtime_arm.engines.conv import (  # noqa: F401  (declared before IM2COL, so preferred to it)
     depthwise_backward,
     winograd_backward,
 )
+from runtime_arm.engines.conv.col2im import scatter
 from runtime_arm.engines.conv.gradient_columns import (
     Cut,
     Shape,
@@ -34,9 +37,11 @@ from runtime_arm.engines.conv.gradient_columns import (
     wanted,
     weight_steps,
 )
+from runtime_arm.engines.conv.im2col import fill_columns, pixels_of
 from runtime_arm.engines.conv.operands import beyond_three, wrong_dtype
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution_gradients import conv_gradient
 from runtime_arm.operators.conv.transposed_gradients import conv_transpose_gradient
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
@@ -46,7 +51,7 @@ from runtime_arm.registry.steps import Step, copy, in_turn, multiply, shaped
 
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     shape = shape_of(op, inputs)
-    if shape.channels_last:
+    if shape.channels_last and op.type == "ConvTransposeGradient":
         return "the order must be NCHW"
     if not outputs[0].size or any(spec is not None and not spec.size for spec in inputs):
         return "there is nothing to add up"
@@ -55,7 +60,8 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 def _turned(op: OperatorDef, shape: Shape) -> List[Shape]:
     """How dX is computed of dY: a shape, or nothing."""
-    return turned(shape) if op.type != "ConvTransposeGradient" and not shape.is_product else []
+    scattered = op.type == "ConvTransposeGradient" or shape.is_product or shape.channels_last
+    return [] if scattered else turned(shape)
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -79,6 +85,8 @@ def conv_im2col(call: Call) -> Run:
     (_, w, dy), (db, dx) = call.inputs, wanted(call)
     shape = shape_of(call.op, call.in_specs)
     cut, back = Cut(shape, w.itemsize), _turned(call.op, shape)
+    if shape.channels_last:
+        return in_turn(list(_channels_last_steps(call, cut, db, dx)))
     steps: List[Step] = list(bias_steps(dy, (shape.batch, shape.group * shape.outer, cut.pixels), db))
     scattered = None if back or shape.is_product else dx
     if scattered is not None:
@@ -92,6 +100,43 @@ def conv_im2col(call: Call) -> Run:
         for one in back:
             steps += _turned_steps(call, Cut(one, w.itemsize), dx)
     return in_turn(steps)
+
+
+def _channels_last_steps(call: Call, cut: Cut, db: Optional[Array], dx: Optional[Array]) -> Iterator[Step]:
+    """All gradients where the channels come last; the columns are (group, pixels, *kernel, inner)."""
+    (x, w, dy), (room, _, *buffers) = call.inputs, call.scratch
+    shape, window, total = cut.shape, cut.window, WeightSum(cut, call.outputs[0], buffers)
+    filters, errors = w.reshape(shape.group, shape.outer, shape.terms), dy.reshape(-1, shape.group, shape.outer)
+    if db is not None:
+        yield partial(np.add.reduce, errors.reshape(len(errors), -1), axis=0, out=db)
+    if dx is not None and not shape.is_product:
+        yield partial(dx.fill, 0)
+    for block in cut.blocks:
+        images, pixels = slice(*block.images), pixels_of(block, window)
+        extent, begin = cut.extent(block), block.images[0] * cut.pixels + pixels.start
+        own = slice(begin, begin + math.prod(extent))
+        part = errors[own].swapaxes(0, 1)
+        if shape.is_product:
+            yield from total.add(part.swapaxes(1, 2), x.reshape(len(errors), shape.group, -1)[own].transpose(1, 2, 0))
+            if dx is not None:
+                yield multiply(part, filters, dx.reshape(len(errors), shape.group, -1)[own].swapaxes(0, 1))
+            continue
+        taps = shaped(room, shape.group, *extent, *window.kernel, shape.inner)
+        columns, apart = taps.reshape(shape.group, -1, shape.terms), taps.transpose(1, 0, 8, 5, 6, 7, 2, 3, 4)
+        yield from fill_columns(apart, _channels_in_front(x, shape, window)[images], window, block)
+        yield from total.add(part.swapaxes(1, 2), columns.swapaxes(1, 2))
+        if dx is not None:
+            yield multiply(part, filters, columns)
+            yield from scatter(apart, _channels_in_front(dx, shape, window)[images], window, block)
+    yield from total.finish()
+
+
+def _channels_in_front(image: Array, shape: Shape, window: Window) -> Array:
+    """(N, *image, C) as (N, group, inner, *image)."""
+    turned_round: Array = image.reshape(shape.batch, *window.image, shape.group, shape.inner).transpose(
+        0, 4, 5, 1, 2, 3
+    )
+    return turned_round
 
 
 def _turned_steps(call: Call, cut: Cut, dx: Array) -> Iterator[Step]:

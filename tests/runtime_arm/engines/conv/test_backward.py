@@ -25,11 +25,25 @@ CONVOLUTIONS = [
     ((2, 4, 7, 7), (8, 4, 1, 1), (2, 8, 4, 4), {"kernel": 1, "stride": 2}),
     ((4, 6, 8, 8), (6, 1, 3, 3), (4, 6, 8, 8), {"kernel": 3, "pad": 1, "group": 6}),
 ]
+CHANNELS_LAST = [
+    ((3, 9, 8, 4), (6, 3, 3, 4), (3, 9, 8, 6), {"kernel": 3, "pad": 1}),
+    (
+        (2, 9, 8, 6),
+        (4, 3, 2, 3),
+        (2, 4, 8, 4),
+        {"kernels": [3, 2], "strides": [2, 1], "pads": [0, 0, 0, 1], "group": 2},
+    ),
+    ((5, 3, 3, 4), (8, 1, 1, 4), (5, 3, 3, 8), {"kernel": 1}),
+    ((2, 3, 4, 6), (4, 1, 1, 3), (2, 3, 4, 4), {"kernel": 1, "group": 2}),
+]
 TRANSPOSED = [
     ((3, 4, 5, 4), (4, 3, 2, 2), (3, 3, 10, 8), {"kernel": 2, "stride": 2}),
     ((2, 6, 5, 4), (6, 2, 3, 3), (2, 4, 9, 7), {"kernel": 3, "stride": 2, "pad": 1, "group": 2}),
 ]
-CASES = [("ConvGradient", *case) for case in CONVOLUTIONS] + [("ConvTransposeGradient", *case) for case in TRANSPOSED]
+LAST = [(x, w, dy, {**arguments, "order": "NHWC"}) for x, w, dy, arguments in CHANNELS_LAST]
+CASES = [("ConvGradient", *case) for case in CONVOLUTIONS + LAST] + [
+    ("ConvTransposeGradient", *case) for case in TRANSPOSED
+]
 
 
 def operator(type: str, shapes: Any, arguments: Any, no_bias: bool, outputs: int = 3) -> Any:
