@@ -87,21 +87,25 @@ class SeparableBlock(NamedTuple):
         return 2 * x.rows >= x.height + max(kind.head[0], kind.kernel - 1 - kind.head[0])
 
     @property
+    def block(self) -> int:
+        """Bytes of R and O of a group: those of two blocks, which saves rows computed twice and calls, where X and Y
+        are small beside what is filtered; those of one where they are as large, so that no more memory is needed."""
+        return usual_block_nbytes() * (2 if self.projects and self.expand is not None else 1)
+
+    @property
     def rows(self) -> int:
-        """Rows of tiles of a strip, at most: R and O of a group take the bytes of a block, what is filtered takes those
-        of two. 0 if the image is too wide."""
-        most = usual_block_nbytes() // (
-            4 * self.pitch * FEWEST_CHANNELS * (self.toeplitz.terms + self.toeplitz.products)
-        )
+        """Rows of tiles of a strip, at most: R and O of a group take ``block`` bytes, what is filtered takes twice as
+        many. 0 if the image is too wide."""
+        most = self.block // (4 * self.pitch * FEWEST_CHANNELS * (self.toeplitz.terms + self.toeplitz.products))
         if self.projects:
-            most = min(most, 2 * usual_block_nbytes() // (4 * self.pitch * self.toeplitz.planes * self.hidden))
+            most = min(most, 2 * self.block // (4 * self.pitch * self.toeplitz.planes * self.hidden))
         return min(max(ENOUGH_ROWS, ENOUGH_POSITIONS // self.pitch), most, self.y.image_tiles((0, 0))[0])
 
     @property
     def groups(self) -> List[slice]:
         """The channels that are expanded and filtered at once."""
         each = 4 * (self.toeplitz.terms + self.toeplitz.products) * self.rows * self.pitch
-        most = max(FEWEST_CHANNELS, usual_block_nbytes() // each)
+        most = max(FEWEST_CHANNELS, self.block // each)
         unit = VECTOR if self.hidden % VECTOR == 0 else 1
         return [slice(begin * unit, end * unit) for begin, end in ranges(self.hidden // unit, most // unit)]
 
