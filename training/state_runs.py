@@ -71,7 +71,7 @@ class StateRuns:
             self._values = {name: np.array(kept.get(name, value)) for name, value in self._values.items()}
 
     def memory(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> StepMemory:
-        """What a run takes; nothing runs."""
+        """What a run takes, up to where sizes depend on data; nothing runs."""
         run = self._run_of(net, given, wanted)
         return measured(run.plan(self.values, given, wanted), run.executor.net, self._values, run.repeated)
 
@@ -96,7 +96,10 @@ class StateRuns:
         least = 0
         for plan in dict.fromkeys([*fitting, plans[-1]]):
             run = self._net_run(plan)
-            least = run.plan(self._values, given, wanted).arena_nbytes
+            segment = run.plan(self._values, given, wanted)
+            if segment.border is not None:
+                raise UsageError("memory: sizes of blobs depend on data, so nobody knows what a step takes")
+            least = segment.arena_nbytes
             if least <= self._memory:
                 return run
         raise ResourceError(

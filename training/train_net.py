@@ -14,6 +14,7 @@ from optimize.training import fuse_normalizations, keep_masks, stretch_products
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 from training.builder import NetBuilder
 from training.losses import Loss
@@ -216,7 +217,8 @@ def _needed(ops: Sequence[OperatorDef], wanted: Iterable[str]) -> Iterator[Opera
         if not live & set(op.output):
             continue
         if op.type in SHORTENED:
-            while op.output[-1] not in live:
+            fewest = lookup(op).outputs[0]
+            while len(op.output) > fewest and op.output[-1] not in live:
                 op = op.replace(output=op.output[:-1])
         live -= set(op.output)
         live |= set(op.input)

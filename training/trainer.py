@@ -148,7 +148,10 @@ class Trainer:
         return loss
 
     def memory(self, feeds: Feeds) -> StepMemory:
-        """What a step on such a batch takes; nothing runs. ResourceError if that is more than it may take."""
+        """What a step on such a batch takes; nothing runs. ResourceError if that is more than it may take.
+
+        Where the sizes of blobs depend on data it is what is needed up to the first of these.
+        """
         given, train = self._checked(feeds), self._train
         if self._solver.iter_size == 1:
             return self._runs.memory(train.net, given, [train.loss])

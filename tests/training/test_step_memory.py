@@ -136,6 +136,52 @@ def test_batches_of_other_sizes_are_planned_anew() -> None:
     assert one.memory(samples(5)).arena < one.memory(samples(50)).arena
 
 
+def test_sizes_that_depend_on_data_have_no_bound() -> None:
+    text = """
+    net "n": x, m, w, b -> y
+    onnx.NonZero(m) -> k
+    Reshape(k) -> rows, shape  shape=[-1]
+    Gather(x, rows) -> chosen
+    ReduceMean(chosen) -> mean  axes=[0]  keepdims=1
+    FC(mean, w, b) -> y
+    """
+    pair = pair_of(text, {"w": np.ones((3, 4)), "b": np.zeros(3)})
+    feeds = {"x": np.ones((6, 4)), "m": np.array([1.0, 0, 1, 1, 0, 0]), "label": np.array([1])}
+    trainer = Trainer(pair, solver=SGD(0.1))
+    assert trainer.memory(feeds).arena > 0
+    assert trainer.step(feeds) > trainer.step(feeds)
+    with pytest.raises(UsageError, match="depend on data"):
+        Trainer(pair, solver=SGD(0.1), memory=10**9).step(feeds)
+
+
+def test_a_transformer_learns_the_same_in_any_memory() -> None:
+    random = np.random.default_rng(0)
+    weights: Dict[str, Any] = {"w": random.standard_normal((3, 16)), "b": np.zeros(3)}
+    lines, x = [], "x"
+    for at in range(2):
+        weights.update({f"{n}{at}w": random.standard_normal((16, 16)) * 0.3 for n in "qkvm"})
+        weights.update({f"g{at}": np.ones(16), f"b{at}": np.zeros(16)})
+        lines += [f"onnx.MatMul({x}, {n}{at}w) -> {n}{at}" for n in "qkv"]
+        lines.append(f"Transpose(k{at}) -> t{at}  axes=[0, 2, 1]")
+        lines.append(f"onnx.MatMul(q{at}, t{at}) -> s{at}")
+        lines.append(f"Softmax(s{at}) -> p{at}  axis=2")
+        lines.append(f"onnx.MatMul(p{at}, v{at}) -> a{at}")
+        lines.append(f"Sum(a{at}, {x}) -> r{at}")
+        lines.append(f"LayerNorm(r{at}, g{at}, b{at}) -> n{at}, mean{at}, sd{at}  axis=2  elementwise_affine=1")
+        lines.append(f"onnx.MatMul(n{at}, m{at}w) -> h{at}")
+        lines.append(f"Gelu(h{at}) -> e{at}")
+        lines.append(f"Sum(e{at}, n{at}) -> y{at}")
+        x = f"y{at}"
+    lines += [f"ReduceMean({x}) -> mean  axes=[1]  keepdims=0", "FC(mean, w, b) -> y"]
+    pair = pair_of("\n".join([f'net "n": x, {", ".join(weights)} -> y', *lines]), weights)
+    feeds = {"x": random.standard_normal((3, 10, 16)).astype(np.float32), "label": np.arange(3, dtype=np.int32)}
+    expected = trained(pair, feeds)
+    assert_same(unplanned(pair, feeds), expected)
+    found = peaks(Trainer(pair, solver=Adam(0.01)), feeds)
+    assert len(found) > 3
+    assert_same(trained(pair, feeds, memory=found[-1] + 4096), expected)
+
+
 LAYERS = ("conv", "norm", "relu", "sigmoid", "pool", "add", "concat", "same")
 
 

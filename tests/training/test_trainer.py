@@ -51,7 +51,13 @@ def test_a_trained_pair_knows_the_samples() -> None:
 @pytest.mark.parametrize("compatible", [False, True])
 def test_only_what_is_to_be_trained_changes(compatible: bool) -> None:
     pair = classifier()
-    for trainable, moved in ((["w", "b"], {"w", "b"}), ("?2", {"c2", "s2", "b2", "m2", "v2"}), (["c1"], {"c1"})):
+    for trainable, moved in (
+        (["w", "b"], {"w", "b"}),
+        ("w", {"w"}),
+        ("b", {"b"}),
+        ("?2", {"c2", "s2", "b2", "m2", "v2"}),
+        (["c1"], {"c1"}),
+    ):
         trainer = Trainer(pair, trainable=trainable, solver=SGD(0.1), caffe2_compatible=compatible)
         for _ in range(2):
             trainer.step(samples())
