@@ -58,6 +58,7 @@ def quantised() -> Iterator[Case]:
     yield from microsoft("QLinearLeakyRelu QLinearSigmoid", f"{i8}2x8", scale, np.int8(3), scale, np.int8(-3))
     yield from microsoft("QLinearGlobalAveragePool", f"{u8}1x4x6x6", scale, zero, np.float32(0.02), zero)
     yield from microsoft("QLinearAveragePool", f"{u8}1x4x6x6", scale, zero, scale, zero, kernel_shape=[2, 2])
+    yield from microsoft("QLinearSoftmax", f"{u8}2x9x4", scale, zero, np.float32(1 / 256), zero, axis=1, opset=13)
     yield from microsoft(
         "QLinearConcat", scale, zero, f"{u8}2x3", scale, zero, f"{u8}2x4", np.float32(0.1), zero, axis=1
     )

@@ -1,4 +1,4 @@
-"""Sums, products of elements, means over pictures and joined blobs become onnxruntime's operators on integers."""
+"""Sums, products of elements, means, softmax and joined blobs become onnxruntime's operators on integers."""
 
 from __future__ import annotations
 
@@ -51,6 +51,34 @@ def _average(program: Program, pool: OperatorDef, quantize: OperatorDef) -> Rewr
     return integers.rewrite(op)
 
 
+def _mean(program: Program, mean: OperatorDef, quantize: OperatorDef) -> Rewrite:
+    integers = Integers(program)
+    y = integers.made_by(quantize)
+    x, *others = _operands(integers, mean.replace(input=mean.input[:1]), y)
+    rank = len(program.dims(x.blob) or ())
+    given = program.value(mean.input[1]) if len(mean.input) > 1 and mean.input[1] else None
+    if not rank or others or (len(mean.input) > 1 and mean.input[1] and given is None):
+        raise Refusal("its axes are not known")
+    asked = mean.get_ints("axes") if given is None else given.reshape(-1)
+    if not len(asked) and mean.get_bool("noop_with_empty_axes"):
+        raise Refusal("it has no axes")
+    axes, keep = sorted({int(axis) % rank for axis in asked} or range(rank)), mean.get_bool("keepdims", True)
+    whole = keep and rank > 2 and axes == list(range(2, rank))
+    type = "QLinearGlobalAveragePool" if whole else "QLinearReduceMean"
+    op = OperatorDef.of(type, [x.blob, *x.named, *y.named], [y.blob], domain=MICROSOFT, name=mean.name)
+    return integers.rewrite(op if whole else op.with_args(axes=axes, keepdims=int(keep)))
+
+
+def _softmax(program: Program, softmax: OperatorDef, quantize: OperatorDef) -> Rewrite:
+    """Caffe2's is over all dimensions from the axis on, as ONNX's was before opset 13."""
+    integers = Integers(program)
+    y = integers.made_by(quantize)
+    (x,) = _operands(integers, softmax, y)
+    op = OperatorDef.of("QLinearSoftmax", [x.blob, *x.named, *y.named], [y.blob], domain=MICROSOFT, name=softmax.name)
+    axis = softmax.get_int("axis", -1 if softmax.domain else 1)
+    return integers.rewrite(op.with_args(axis=axis, opset=13 if softmax.domain else 12))
+
+
 def _join(program: Program, join: OperatorDef, quantize: OperatorDef) -> Rewrite:
     integers = Integers(program)
     y = integers.made_by(quantize)
@@ -70,6 +98,8 @@ PASS = Pass(
     (
         rule(quantize(_BINARY), quantize(operator(LIMITING, "activation")(_BINARY)), to=_combine),
         rule(quantize(_POOL), to=_average),
+        rule(quantize(operator(("ReduceMean", "onnx.ReduceMean"), "mean")), to=_mean),
+        rule(quantize(operator(("Softmax", "onnx.Softmax"), "softmax")), to=_softmax),
         rule(quantize(operator(("Concat", "onnx.Concat"), "join")), to=_join),
     ),
 )

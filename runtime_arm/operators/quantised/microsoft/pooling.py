@@ -271,3 +271,64 @@ def _softmax(x: Array, px: Parameters, py: Parameters) -> Array:
     exponents = np.exp((x.astype(np.float64) - x.max(-1, keepdims=True, initial=np.iinfo(x.dtype).min)) * px.scale)
     shares = exponents / exponents.sum(-1, keepdims=True)
     return saturated(np.rint(shares * np.floor(np.float32(1) / py.scale)) + py.zero_point, x.dtype)
+
+
+def _softmax_lines(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
+    """(outer, terms, inner): the shares of a softmax lie along the middle."""
+    axis = _softmax_axis(op, len(shape))
+    end = axis + 1 if op.get_int("opset") >= 13 else len(shape)
+    return math.prod(shape[:axis]), math.prod(shape[axis:end]), math.prod(shape[end:])
+
+
+def _refuse_but_constants(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    return None if all_known(inputs[1:]) else "scales and zero points must be constants"
+
+
+def _softmax_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    """Of some lines: their largest integers, twice, distances from these, exponents and their sums."""
+    outer, terms, inner = _softmax_lines(op, outputs[0].shape)
+    lines = min(outer, max(1, BLOCK // max(1, 16 * terms * inner)))
+    some, ends = (lines, terms, inner), (lines, 1, inner)
+    return [
+        TensorSpec(ends, outputs[0].dtype),
+        TensorSpec(ends, np.intp),
+        TensorSpec(some, np.intp),
+        TensorSpec(some, np.float64),
+        TensorSpec(ends, np.float64),
+    ]
+
+
+@qlinear_softmax.kernel("NUMPY", supports=_refuse_but_constants, scratch=_softmax_scratch)
+def qlinear_softmax_numpy(call: Call) -> Run:
+    """Exponents by a table: integers are at most 255 below the largest."""
+    px, py = _parameters(call.op, call.inputs)
+    shape = _softmax_lines(call.op, call.inputs[0].shape)
+    x, y, limits = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), np.iinfo(call.outputs[0].dtype)
+    table = np.exp(-np.arange(256, dtype=np.float64) * px.scale)
+    factor, zero = float(np.floor(np.float32(1) / py.scale)), float(py.zero_point)
+    step = max(1, len(call.scratch[0]))
+    parts = [
+        (
+            x[first : first + step],
+            y[first : first + step],
+            *(one[: len(x[first : first + step])] for one in call.scratch),
+        )
+        for first in range(0, len(x), step)
+    ]
+
+    def run() -> None:
+        for source, target, largest, top, below, shares, sums in parts:
+            np.maximum.reduce(source, axis=1, out=largest, keepdims=True)
+            np.copyto(top, largest)
+            np.copyto(below, source)
+            np.subtract(top, below, out=below)
+            np.take(table, below, out=shares, mode="clip")
+            np.add.reduce(shares, axis=1, out=sums, keepdims=True)
+            np.divide(shares, sums, out=shares)
+            np.multiply(shares, factor, out=shares)
+            np.rint(shares, out=shares)
+            np.add(shares, zero, out=shares)
+            np.clip(shares, limits.min, limits.max, out=shares)
+            np.copyto(target, shares, casting="unsafe")
+
+    return run if call.inputs[0].size else lambda: None

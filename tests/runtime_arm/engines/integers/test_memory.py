@@ -51,6 +51,7 @@ def filters(*shape: int) -> np.ndarray:
             {"axis": 3},
         ),
         ("com.microsoft.QLinearAveragePool", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], SHAPES),
+        ("com.microsoft.QLinearSoftmax", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {"axis": 1, "opset": 13}),
         ("com.microsoft.QLinearGlobalAveragePool", "NUMPY", [IMAGE, STEP, ZERO, STEP, ZERO], {}),
         (
             "com.microsoft.QGemm",
