@@ -31,7 +31,7 @@ class _Packing:
         for place in range(start, len(program.net.op)):
             for layer in layers_at(program, place):
                 if layer.weight not in self._seen:
-                    yield Match((place,), captured={"layer": layer})
+                    yield Match((), captured={"layer": layer, "place": place})
 
     def rewrite(self, program: Program, match: Match) -> Rewrite:
         layer: Layer = match.captured["layer"]
@@ -57,7 +57,7 @@ class _Packing:
         steps = (ROUNDED,) if rounded is not None else ()
         self._done.append(LayerReport(layer.name, choice, weight.nbytes, packed.nbytes, snr, "", steps))
         weights = {names[ending]: value for ending, value in packed.stored.items()}
-        return Rewrite((unpack, layer.op), {**weights, layer.weight: None})
+        return Rewrite((unpack,), {**weights, layer.weight: None}, at=match.captured["place"])
 
 
 def _packed(format: str, weight: Array, axis: int, rounded: Optional[Rounded]) -> Optional[Packed]:

@@ -71,6 +71,16 @@ def test_weights_alone_stay_packed_and_answers_close(pair: Pair, weights: str, l
     assert sum("Unpack" in one or "Half" in one or "Dequantize" in one for one in types(again)) == len(packed)
 
 
+def test_layers_are_packed_whose_picture_sizes_are_open() -> None:
+    """Of sizes that do not fit the layer it could not tell the shape of its result."""
+    text = 'net "open": x, w, b -> y\n FC(x, w, b) -> s\n Relu(s) -> y'
+    values = {"w": np.ones((40, 3 * 8 * 8), np.float32), "b": np.zeros(40, np.float32)}
+    report = QuantizationReport()
+    small = quantize(pair_of(text, values, {"x": (None, 3, None, None)}), None, report=report)
+    assert "onnx.DequantizeLinear" in types(small)
+    assert [row.choice.weights for row in report.layers] == ["int8"]
+
+
 @pytest.mark.parametrize("weights", FORMATS)
 def test_packed_pairs_are_saved_and_loaded(pair: Pair, weights: str, tmp_path: object) -> None:
     small = quantize(pair, None, weights)
