@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("ear", help="a pair's folder or a bundle that hears words")
     parser.add_argument("eye", help="a pair's folder or a bundle that looks at pictures, such as a detector")
     parser.add_argument("--word", help="what rings (default: every word that the ear knows)")
+    parser.add_argument("--score", type=float, metavar="SHARE", help="how sure the ear must be (default: its own)")
     parser.add_argument(
         "--listen", default="microphone", metavar="SOUND", help="a .wav or a folder of them (default: microphone)"
     )
@@ -44,7 +45,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         with runtime_arm.open(args.ear) as ear, runtime_arm.open(args.eye) as eye:
-            for word in rings(ear, args.listen, args.word):
+            for word in rings(ear, args.listen, args.word, args.score):
                 event = {"time": datetime.now().isoformat(timespec="seconds"), "heard": word}
                 event.update(seen(eye, args.look, args.keep))
                 print(json.dumps(event), flush=True)
@@ -56,14 +57,14 @@ def main() -> None:
         sys.exit(f"doorbell: {problem}")
 
 
-def rings(ear: Any, source: str, wanted: Optional[str]) -> Iterator[str]:
+def rings(ear: Any, source: str, wanted: Optional[str], score: Optional[float]) -> Iterator[str]:
     """The word, each time that somebody says it."""
     if wanted is not None and wanted not in (ear.labels or ()):
         raise FeedError(f"the ear does not know {wanted!r}, but {', '.join(ear.labels or ['no words'])}")
     live = source == "microphone"
     silent_until = 0.0
     for sound in microphone(ear.entry["sound"]) if live else files(ear, source):
-        for event in ear.predict(sound):
+        for event in ear.predict(sound, threshold=score):
             if event.label in (wanted or event.label,) and not (live and time.monotonic() < silent_until):
                 yield event.label
                 silent_until = time.monotonic() + REST
