@@ -276,15 +276,15 @@ def test_the_notebook_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.M
     notebook = files.read(EXAMPLES / "notebook" / "digits.ipynb", 4)
     shown = printed(notebook)
     client.NotebookClient(notebook, resources={"metadata": {"path": str(folder)}}, timeout=300).execute()
-    assert printed(notebook) == shown
+    assert printed(notebook) == shown, "run it again: jupyter execute --inplace examples/notebook/digits.ipynb"
 
 
 def printed(notebook: Any) -> List[str]:
-    """What each cell has printed, without decimals that depend on the machine; "a picture" for a plot."""
+    """What each cell has printed, without numbers with decimals, which depend on the machine; "a picture" for a plot."""
     found = []
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             text = output.get("text") or ("a picture" if "image/png" in output["data"] else "")
-            found.append(re.sub(r"0\.\d{3,}", "0...", text.replace("\r", "")))
+            found.append(re.sub(r"\d+\.\d+", "...", text.replace("\r", "")))
     assert len(found) > 5
     return found
