@@ -275,12 +275,14 @@ def test_the_notebook_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     notebook = files.read(EXAMPLES / "notebook" / "digits.ipynb", 4)
     shown = printed(notebook)
-    client.NotebookClient(notebook, resources={"metadata": {"path": str(folder)}}, timeout=300).execute()
+    client.NotebookClient(
+        notebook, resources={"metadata": {"path": str(folder)}}, timeout=300, startup_timeout=300
+    ).execute()
     assert printed(notebook) == shown, "run it again: jupyter execute --inplace examples/notebook/digits.ipynb"
 
 
 def printed(notebook: Any) -> List[str]:
-    """What each cell has printed, without numbers with decimals, which depend on the machine; "a picture" for a plot."""
+    """What each cell has printed, without decimals, which depend on the machine; "a picture" for a plot."""
     found = []
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
