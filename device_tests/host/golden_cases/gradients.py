@@ -75,6 +75,7 @@ def norm_gradients() -> Iterator[Case]:
     yield from case(_gradients("AveragedLoss SumElements"), "3x4", "1")
     yield from case(_gradients("SquaredL2Distance L1Distance DotProduct"), "3x4", "3x4", "3", outputs=2)
     labels = np.array([0, 3, 1, 4], np.int32)
+    yield from case("SoftmaxWithLoss", "4x5", labels, "pos 4", outputs=2, scale=2.0)
     yield from case("SoftmaxWithLossGradient", "4x5", labels, "pos 4x5", "1")
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOATS
-from runtime_arm.operators.common.statistics import require_floats, split_at
+from runtime_arm.operators.common.statistics import require_floats, single_or_double, split_at
 from runtime_arm.operators.norm.softmax import log_softmax_reference, softmax_reference
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
@@ -53,6 +54,46 @@ def softmax_with_loss_reference(op: OperatorDef, x: Array, labels: Array, weight
     total = ((losses * targets_of(op, labels, rows, classes)).sum(axis=1) * share).sum()
     mean = total * op.get_float("scale", 1.0) / divisor if divisor else 0.0
     return [y, np.array(mean, x.dtype)]
+
+
+def _by_labels(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    if op.get_bool("label_prob"):
+        return "only for label_prob=0"
+    return single_or_double(op, inputs, outputs)
+
+
+def _in_double(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    """X, and one number for each of its rows."""
+    shape = split_at(outputs[0].shape, axis_of(op, op.get_int("axis", 1), outputs[0].ndim))
+    return [TensorSpec(shape, np.float64), TensorSpec((shape[0], 1), np.float64)]
+
+
+@softmax_with_loss.kernel("NUMPY", supports=_by_labels, scratch=_in_double)
+def softmax_with_loss_numpy(call: Call) -> Run:
+    """The same numbers as by the reference kernel; only the probabilities of the labels get a logarithm."""
+    op, (x, labels, *weights), (y, loss) = call.op, call.inputs, call.outputs
+    wide, column = call.scratch
+    rows, classes = wide.shape
+    share = weights[0].reshape(rows) if weights else np.ones(rows)
+    by_rows, scale, places = op.get_bool("average_by_batch_size"), op.get_float("scale", 1.0), np.arange(rows)
+
+    def run() -> None:
+        np.copyto(wide, x.reshape(rows, classes))
+        if classes:
+            np.maximum.reduce(wide, axis=1, keepdims=True, out=column)
+        np.subtract(wide, column, out=wide)
+        np.exp(wide, out=wide)
+        np.add.reduce(wide, axis=1, keepdims=True, out=column)
+        np.divide(wide, column, out=wide)
+        np.copyto(y.reshape(rows, classes), wide, casting="same_kind")
+        _require_labels(op, labels, classes)
+        hits = y.reshape(rows, classes)[places, labels.reshape(rows)].astype(np.float64)
+        np.maximum(hits, SMALLEST, out=hits)
+        np.log(hits, out=hits)
+        divisor = rows if by_rows else share.sum(dtype=np.float64)
+        loss[...] = -(hits * share).sum() * scale / divisor if divisor else 0.0
+
+    return run
 
 
 def targets_of(op: OperatorDef, labels: Array, rows: int, classes: int) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, Dict
 import numpy as np
 import pytest
 
-from device_tests.suite.kernels import run_kernel
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from tests.support.operands import caffe2, onnx, random
@@ -28,6 +28,16 @@ def test_loss_weighs_scales_and_averages() -> None:
     spread = caffe2("SoftmaxWithLoss", "X l", "Y loss", label_prob=1)
     probabilities = np.array([[0, 1], [0.5, 0.5]], np.float32)
     assert_close(run_kernel(spread, [x, probabilities])[1], np.array((quarter + half) / 2, np.float32))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"scale": 0.5}, {"average_by_batch_size": 1}, {"axis": 2}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_loss_of_labels_by_numpy(arguments: Any, weighted: bool) -> None:
+    shape, rows = ((2, 3, 4), 6) if "axis" in arguments else ((6, 4), 6)
+    labels = np.array([3, 0, 1, 2, 2, 0], np.int32)
+    operands = [random(shape) * 100, labels, *([np.abs(random((rows,), 1))] if weighted else [])]
+    op = caffe2("SoftmaxWithLoss", "X l w" if weighted else "X l", "Y loss", **arguments)
+    assert assert_engines_match_reference(op, operands) == ["NUMPY"]
 
 
 @pytest.mark.parametrize(
