@@ -13,6 +13,7 @@ import numpy as np
 from optimize.training import StepPlan, first_backward, step_plans, update_early
 from runtime_arm.errors import ResourceError, UsageError
 from runtime_arm.execution.executor import Executor
+from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.planning.plan import Segment
 from runtime_arm.registry.specs import TensorSpec
@@ -132,7 +133,7 @@ class _NetRun:
         is_whole = len(forward) < len(net.op)
         self.changed_early: List[str] = [name for name in changed if is_whole and name in early]
         known = {name: value for name, value in constants.items() if name in net.external_input}
-        self.executor = Executor(net, known, threads)
+        self.executor, self._threads = Executor(net, known, threads), threads
 
     def own(self, values: Mapping[str, Array]) -> List[str]:
         """The state that lies where the run before left it."""
@@ -143,7 +144,8 @@ class _NetRun:
         self, own: Sequence[str], values: Mapping[str, Array], given: Mapping[str, Any], wanted: Sequence[str]
     ) -> Dict[str, Any]:
         fed = {name: values[name] for name in self._read if name not in own}
-        return self.executor.run({**fed, **given}, wanted, carry=self._carry)
+        with blas.Threads(self._threads):
+            return self.executor.run({**fed, **given}, wanted, carry=self._carry)
 
     def plan(self, values: Mapping[str, Array], given: Mapping[str, Any], wanted: Sequence[str]) -> Segment:
         fed = {name: values[name] for name in self._read}

@@ -11,6 +11,7 @@ from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.files import AnyPath
+from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.pair import Pair
@@ -189,7 +190,8 @@ class Trainer:
         try:
             for batch in [feeds] if isinstance(feeds, Mapping) else feeds:
                 given = self._checked(batch)
-                done = executor.run(given, [loss, self._outputs[0]])
+                with blas.Threads(self._threads):
+                    done = executor.run(given, [loss, self._outputs[0]])
                 labels = given[self._labels].reshape(-1)
                 count = len(given[self._labels])
                 total, samples = total + float(done[loss]) * count, samples + count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from runtime_arm.errors import ArmnetError, FeedError, UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.execution.workspace import Workspace
+from runtime_arm.machine import blas
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 from tests.training.nets import classifier, linear, pair_of, samples
@@ -86,6 +87,26 @@ def test_the_whole_step_runs_in_a_workspace() -> None:
             workspace.feed(name, value)
         workspace.run_net_once(train_net)
         assert float(workspace.fetch("loss")) == trainer.step(feeds)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_are_those_of_blas_too(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: List[int] = []
+
+    class Noted(blas.Threads):
+        def __init__(self, count: int) -> None:
+            counts.append(count)
+            super().__init__(count)
+
+    monkeypatch.setattr(blas, "Threads", Noted)
+    trainer = Trainer(linear(), threads=threads)
+    try:
+        trainer.step({"x": np.zeros((2, 4)), "label": np.zeros(2)})
+        trainer.evaluate({"x": np.zeros((2, 4)), "label": np.zeros(2)})
+    finally:
+        trainer.close()
+    assert counts.count(threads) >= 2
+    assert set(counts) <= {1, threads}
 
 
 def test_a_checkpoint_goes_on_bit_for_bit(tmp_path: Path) -> None:
