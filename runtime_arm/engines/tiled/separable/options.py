@@ -31,7 +31,8 @@ ENGINE = "TOEPLITZ"
 # pointwise.py; their deviation from the time is 8 %, 26 % at most.
 THIN = 3.1  # a multiply of T and R, with the copy, the addition and the limits around it
 CALLS = 400_000  # the calls for one group of channels in one strip
-GATHERED, RUN = 37, 12  # an element of the columns, and one of those that come from planes
+GATHERED = 37  # an element of the columns
+RUN, HELD = 12, 33  # one that comes from planes, and what it counts more where the block takes more memory than others
 WRITTEN = 4  # an element of what is filtered, if it is written to memory
 DEEP = 128  # channels from which on the products of project are slower into planes than into tiles
 
@@ -166,7 +167,10 @@ def work(block: SeparableBlock, parts: Parts) -> Work:
     project = (hidden + 1) * block.y.channels if block.projects else 0
     products = expand * PLANES * inside + project * kind.planes * seen + weight_cost() * (expand + project)
     moves = THIN * kind.terms * kind.products * hidden * filtered + CALLS * len(strips) * len(block.groups)
-    moves += (RUN if isinstance(block.of, Planes) else GATHERED) * met * PLANES * inside
+    gathered = GATHERED
+    if isinstance(block.of, Planes):
+        gathered = RUN if block.is_narrow else RUN + HELD
+    moves += gathered * met * PLANES * inside
     if not block.projects:
         moves += WRITTEN * hidden * kind.planes * seen
     if parts.expand is not None:
