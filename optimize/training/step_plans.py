@@ -11,7 +11,7 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.planning.cost import cost_of
 from runtime_arm.planning.memory_sharing import Sharing
 from runtime_arm.planning.steps import FEED_STEP, Value
-from runtime_arm.planning.trace import Trace, set_lifetimes
+from runtime_arm.planning.trace import Memory, Trace, set_lifetimes
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.shape_inference import infer_net
 from runtime_arm.registry.specs import TensorSpec
@@ -44,11 +44,12 @@ def step_plans(net: NetDef, specs: Mapping[str, TensorSpec], survivors: Iterable
     seconds = [_seconds(op, known) for op in forward.ops]
     is_cheap = [lookup(op).multiply_adds is None for op in forward.ops]
     found: List[StepPlan] = []
+    memory = Memory()
     for dropped in choices(forward, sizes, seconds, is_cheap):
         other, repeated = recompute(net, forward, dropped)
         other = update_early(other)
         took = sum(seconds[forward.writers[op.output[0]]] for op in repeated)
-        found.append(StepPlan(other, _peak(other, specs, wanted), len(repeated), took))
+        found.append(StepPlan(other, _peak(other, specs, wanted, memory), len(repeated), took))
     return _best(found)
 
 
@@ -57,10 +58,11 @@ def _seconds(op: OperatorDef, known: Mapping[str, Optional[TensorSpec]]) -> floa
     return cost.multiply_adds / MULTIPLY_ADDS + cost.nbytes / NBYTES
 
 
-def _peak(net: NetDef, specs: Mapping[str, TensorSpec], wanted: Sequence[str]) -> int:
+def _peak(net: NetDef, specs: Mapping[str, TensorSpec], wanted: Sequence[str], memory: Memory) -> int:
     """Bytes that are live at the worst step, if results overwrite operands where they may."""
     given = {name: specs[name] for name in net.external_input if name in specs}
-    trace = Trace(net.op, 0, {name: Value(name, spec, FEED_STEP, spec.value) for name, spec in given.items()})
+    env = {name: Value(name, spec, FEED_STEP, spec.value) for name, spec in given.items()}
+    trace = Trace(net.op, 0, env, memory)
     set_lifetimes(trace.steps, trace.feeds, [trace.env[name] for name in wanted if name in trace.env])
     sharing = Sharing(trace.steps, trace.feeds)
     sharing.share_views()

@@ -182,9 +182,14 @@ class Sharing:
     def groups(self) -> List[Group]:
         """The bytes that each of the ``roots`` occupies and when, followed by those of the scratch memory."""
         roots = self.roots()
-        for root in roots:
-            if root not in self._groups:
-                self._groups[root] = group([self._lifetime(tenant) for tenant in self._tenants(root)])
+        changed = [root for root in roots if root not in self._groups]
+        others: Dict[Value, List[Value]] = {root: [] for root in changed if root in self._owners}
+        if others:
+            for value, home in self.within.items():
+                if home.root in others:
+                    others[home.root].append(value)
+        for root in changed:
+            self._groups[root] = group([self._lifetime(one) for one in (root, *others.get(root, ()))])
         return [*(self._groups[root] for root in roots), *self._scratch]
 
     def _lifetime(self, value: Value) -> Lifetime:
