@@ -15,6 +15,7 @@ class Carried:
 
     def __init__(self) -> None:
         self._left: Dict[str, Tuple[Segment, Value]] = {}
+        self._in_place: Dict[str, Tuple[Array, Array]] = {}  # by input: its memory, and the same, left by an output
 
     def missing(self, carry: Mapping[str, str], feeds: Mapping[str, Any]) -> List[str]:
         """The carried inputs that are not fed. FeedError if the run before left nothing for one of them."""
@@ -42,11 +43,21 @@ class Carried:
         for name in names:
             segment, value = self._left[name]
             target = wanted[name].array if name in wanted else None
-            if in_place and target is not None and _same_memory(target, value.array):
+            if in_place and target is not None and self._lies_in(name, target, value.array):
                 found[name] = target
             else:
                 found[name] = value.array.copy() if segment in used else value.array
         return found
+
+    def _lies_in(self, name: str, target: Array, left: Array) -> bool:
+        """Whether both are the same memory. It is remembered: to look takes microseconds, in each run."""
+        known = self._in_place.get(name)
+        if known is not None and known[0] is target and known[1] is left:
+            return True
+        if _same_memory(target, left):
+            self._in_place[name] = target, left
+            return True
+        return False
 
     def leave(self, carry: Mapping[str, str], segment: Segment, values: Mapping[str, Value]) -> None:
         """Note where the run left the carried outputs."""
@@ -58,7 +69,7 @@ class Carried:
 
     def forget(self) -> None:
         """Forget the last run."""
-        self._left = {}
+        self._left, self._in_place = {}, {}
 
 
 def _same_memory(one: Array, other: Array) -> bool:
