@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from optimize.engines.error_budget import DIRECT, Budget, Limits, find_limits, limited
 from optimize.engines.measure import (
@@ -15,7 +15,6 @@ from optimize.engines.measure import (
     time_options,
     with_engines,
 )
-from optimize.engines.measure_device import with_device
 from optimize.engines.measure_hints import faster_hints, faster_workers, seconds_apart, tuning_of
 from optimize.engines.options import Option, Options, options_of
 from optimize.engines.trials import Trials
@@ -27,8 +26,9 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuning import PROCESSES, Measurement, Tuning, net_hash
 from runtime_arm.registry.engine_wishes import DEFAULT, Wish
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import REFERENCE
-from runtime_arm.registry.schema import find, registered
+from runtime_arm.registry.schema import Operator, find, registered
 
 AUTO, MEASURE = "auto", "measure"
 ACCURACY = 1e-4
@@ -97,6 +97,8 @@ def pick_engines(
     for count in [threads] if threads else sorted({1, useful_cores()}):
         result = picker.measured(result, count, progress)
         if device is not None:
+            from optimize.engines.measure_device import with_device
+
             result = with_device(result, device, picker.specs, count, picker.accuracy, report, progress)
     return _explained(result, report)
 
@@ -222,14 +224,23 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
     ops = []
     for op in net.op:
         schema = find(op)
-        has_one = schema is not None and not wanted.isdisjoint([REFERENCE, *schema.kernels])
+        has_one = schema is not None and not wanted.isdisjoint([REFERENCE, *schema.kernels, *_of_device(schema)])
         ops.append(op.replace(engine=",".join(name.strip() for name in engines.split(","))) if has_one else op)
     return net.replace(op=tuple(ops))
 
 
+def _of_device(schema: Operator) -> List[str]:
+    """The engine by which a device beside the processor can do it in several ways."""
+    from runtime_arm.gpu.lowering.convolution import ENGINE
+
+    return [ENGINE] if schema.kind is Kind.CONVOLUTION else []
+
+
 def _check_exist(wishes: Sequence[Wish]) -> None:
     """UsageError for engines or variants that no operator has, and for lists that are empty or contradictory."""
-    known: Dict[str, Set[str]] = {REFERENCE: set()}
+    from runtime_arm.gpu.lowering.convolution import ENGINE, WAYS
+
+    known: Dict[str, Set[str]] = {REFERENCE: set(), ENGINE: set(WAYS)}
     for schema in registered():
         for kernel in schema.kernels.values():
             known.setdefault(kernel.engine, set()).update(kernel.variants)

@@ -78,7 +78,11 @@ class Builder:
         macros = {**defines, "HALF": int(self.half and half)}
         compiled = self._programs.get(program, macros)
         total, local = _in_three(size), _in_three(group)
-        self.launches.append(self.device.prepare(compiled, kernel, total, local, arguments))
+        self.add(self.device.prepare(compiled, kernel, total, local, arguments))
+
+    def add(self, launch: Launch) -> None:
+        """Add a launch that is prepared."""
+        self.launches.append(launch)
         self.labels.append(self.label)
 
     def constant(self, array: Array, form: Hashable, make: Callable[[Array], Array]) -> Buffer:

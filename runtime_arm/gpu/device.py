@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Callable, List, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
@@ -49,6 +49,19 @@ class Launch(NamedTuple):
     arguments: Sequence[Argument]  # kept, since drivers keep no buffer alive
 
 
+class ConvolutionProblem(NamedTuple):
+    """A convolution of images: the shapes of x (N, C, H, W), w (M, C / group, KH, KW) and y; pads are the same on
+    both sides."""
+
+    x: Sequence[int]
+    w: Sequence[int]
+    y: Sequence[int]
+    pads: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    group: int
+
+
 class Device(ABC):
     """An open device. ``spec`` is what the user calls it, "opencl:0"; ``driver`` names the driver and its version.
 
@@ -86,6 +99,10 @@ class Device(ABC):
     @abstractmethod
     def prepare(self, program: Any, kernel: str, size: Size, group: Size, arguments: Sequence[Argument]) -> Launch:
         """A launch of so many work items in groups of that size. ints are 32-bit, floats are float32."""
+
+    def convolution(self, problem: ConvolutionProblem, x: Buffer, w: Buffer, y: Buffer) -> Optional[Launch]:
+        """A launch of the vendor's own convolution of plain float32 blobs; None if it has none."""
+        return None
 
     @abstractmethod
     def flush(self) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint64, c_void_p
-from functools import lru_cache
-from typing import Any, List, Sequence, Tuple
+from functools import lru_cache, partial
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.errors import DeviceError, NoDriver
 from runtime_arm.gpu.cuda.compiler import compiled
-from runtime_arm.gpu.device import Argument, Buffer, Device, Launch, Limits, Size
+from runtime_arm.gpu.cuda.cudnn import Cudnn
+from runtime_arm.gpu.device import Argument, Buffer, ConvolutionProblem, Device, Launch, Limits, Size
 from runtime_arm.netdef import Array
 
 # CUdevice_attribute
@@ -99,6 +100,7 @@ class CudaDevice(Device):
         self.units = ask(_UNITS)
         self.capability = ask(_MAJOR) * 10 + ask(_MINOR)
         self.limits = Limits(ask(_GROUP), ask(_LOCAL_NBYTES), total.value, total.value)
+        self._cudnn: Optional[Cudnn] = None
         self._context = c_void_p()
         call("cuDevicePrimaryCtxRetain", byref(self._context), device)
         self._enter()
@@ -149,6 +151,19 @@ class CudaDevice(Device):
                 raise DeviceError(f"cuLaunchKernel failed: {_name_of(driver(), code)}")
 
         return Launch(kernel, enqueue, arguments)
+
+    def convolution(self, problem: ConvolutionProblem, x: Buffer, w: Buffer, y: Buffer) -> Optional[Launch]:
+        """cuDNN's, where it is installed."""
+        self._enter()
+        if self._cudnn is None:
+            try:
+                self._cudnn = Cudnn()
+            except NoDriver:
+                return None
+        nbytes, run = self._cudnn.convolution(problem)
+        workspace = self.allocate(nbytes)
+        enqueue = partial(run, x.handle, w.handle, workspace.handle, y.handle)
+        return Launch("cudnnConvolutionForward", enqueue, [x, w, workspace, y])
 
     def flush(self) -> None:
         """Launches start by themselves."""

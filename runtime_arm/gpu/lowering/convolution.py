@@ -1,17 +1,17 @@
-"""Convolutions, in four ways: implicit matrix products, depthwise, Winograd's F(4x4, 3x3), and Caffe's im2col.
+"""Convolutions: implicit matrix products, depthwise, Winograd's F(4x4, 3x3), Caffe's im2col, and cuDNN's own.
 
-Without a wish the first two are used. ``engine="DEVICE:winograd"`` or ``"DEVICE:im2col"`` of the operator asks for
-another; see ``ways_of``.
+Without a wish the first two are used. ``engine="DEVICE:winograd"``, ``"DEVICE:im2col"`` or ``"DEVICE:cudnn"`` of the
+operator asks for another; see ``ways_of``. Where the device lacks it, the first two are used again.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.gpu.builder import BLOCKS, LANES, PLAIN, Builder, blocks_of, channel_numbers, image_group
-from runtime_arm.gpu.device import Buffer
+from runtime_arm.gpu.device import Buffer, ConvolutionProblem
 from runtime_arm.gpu.kernels import Define
 from runtime_arm.gpu.lowering.formulas import Tail, constant_of, needed, present, tail_of
 from runtime_arm.gpu.lowering.registry import lowers
@@ -20,12 +20,14 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.planning.steps import Step
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.engine_wishes import wanted_engines
+from runtime_arm.registry.engine_wishes import wishes
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec
 
-DIRECT, WINOGRAD, IM2COL = "direct", "winograd", "im2col"
+ENGINE = "DEVICE"
+DIRECT, WINOGRAD, IM2COL, CUDNN = "direct", "winograd", "im2col", "cudnn"
+WAYS = (DIRECT, WINOGRAD, IM2COL, CUDNN)
 TILE = 8
 
 
@@ -59,14 +61,24 @@ def ways_of(op: OperatorDef, inputs: Specs) -> List[str]:
     ways = [DIRECT]
     if convolution.group == 1 and window.kernel == (3, 3) and window.stride == (1, 1) == window.dilation:
         ways.append(WINOGRAD)
+    if window.output == _symmetric_output(window):
+        ways.append(CUDNN)
     return [*ways, IM2COL]
+
+
+def _symmetric_output(window: Window) -> Optional[Tuple[int, ...]]:
+    """The output's size as cuDNN has it, which pads alike on both sides and rounds down."""
+    if tuple(window.head) != tuple(window.tail):
+        return None
+    sizes = zip(window.image, window.kernel, window.stride, window.dilation, window.head)
+    return tuple((n + 2 * pad - d * (k - 1) - 1) // s + 1 for n, k, s, d, pad in sizes)
 
 
 def way_of(op: OperatorDef, inputs: Specs) -> str:
     """The way that the operator asks for, or the default."""
-    wishes = [wish.partition(":")[2] for wish in wanted_engines(op) if wish.startswith("DEVICE:")]
+    wanted = [wish.variant for wish in wishes(op) if wish.engine == ENGINE and not wish.refused]
     possible = ways_of(op, inputs)
-    return next((wish for wish in wishes if wish in possible), possible[0])
+    return next((way for way in wanted if way in possible), possible[0])
 
 
 class _Operands(NamedTuple):
@@ -92,6 +104,8 @@ def convolve(builder: Builder, step: Step) -> None:
         numbers(builder, operand, filters),
     )
     way = way_of(step.op, specs)
+    if way == CUDNN and not builder.half and _cudnn(builder, step, operands):
+        return
     if way == WINOGRAD:
         _winograd(builder, step, operands)
     elif way == IM2COL:
@@ -290,3 +304,32 @@ def _im2col(builder: Builder, step: Step, operands: _Operands) -> None:
             *(g * filters * depth, filters, pixels, depth, g * filters, (n * group + g) * filters * pixels),
         )
     builder.release(col)
+
+
+def _cudnn(builder: Builder, step: Step, operands: _Operands) -> bool:
+    """Whether the device has a convolution of its own; then bias, addition and activation follow in blocks."""
+    convolution, tail, bias, operand = operands
+    window, y = convolution.window, step.outputs[0]
+    x, weights = needed(step.inputs[0]), constant_of(step, 1)
+    shapes = x.spec.shape, weights.shape, convolution.output_shape
+    problem = ConvolutionProblem(*shapes, window.head, window.stride, window.dilation, convolution.group)
+    w = builder.constant(weights, "float", lambda array: array.astype(np.float32))
+    plain = builder.scratch(4 * int(np.prod(convolution.output_shape)))
+    launch = builder.device.convolution(problem, builder.read(x, PLAIN), w, plain)
+    if launch is None:
+        builder.release(plain)
+        return False
+    builder.add(launch)
+    blocks, pixels = blocks_of(convolution.filters), window.output[0] * window.output[1]
+    count = convolution.batch * blocks * pixels
+    made = builder.scratch(count * LANES * 4)
+    builder.convert(plain, made, y.spec, "to_blocks")
+    ones = builder.constant(_ZERO, ("ones", blocks), lambda zero: np.ones(blocks * LANES, np.float32))
+    added = residual(builder, step, tail, BLOCKS)
+    builder.launch(
+        *("elementwise", "affine", tail.defines, (count,), (64,), made, ones, bias, added, operand),
+        *(builder.output(y, BLOCKS), count, blocks, pixels),
+    )
+    builder.release(plain)
+    builder.release(made)
+    return True

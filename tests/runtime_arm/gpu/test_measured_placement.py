@@ -122,6 +122,20 @@ def test_islands_are_timed_by_the_clock_on_both_sides(tmp_path: Path, capsys: py
     assert any("islands run there" in note for note in json.loads(capsys.readouterr().out)["notes"])
 
 
+@pytest.mark.parametrize(("way", "kernel"), [("winograd", "transform_input"), ("im2col", "im2col")])
+def test_a_list_of_engines_names_the_ways_of_a_device(way: str, kernel: str) -> None:
+    pair = optimize(net(), f"DEVICE:{way}", shapes={"x": SHAPE})
+    with Predictor(pair, threads=1) as plain, Predictor(pair, threads=1, device="opencl:0") as predictor:
+        for name, expected in plain.run({"x": X}).items():
+            assert_network_close(predictor.run({"x": X})[name], expected, what=name)
+        assert predictor.placement is not None
+        assert kernel in {name for island in predictor.placement.islands for _, name, _ in island.seconds()}
+    with pytest.raises(
+        UsageError, match="engine DEVICE has no variant 'magic'; there are cudnn, direct, im2col, winog"
+    ):
+        optimize(net(), "DEVICE:magic", shapes={"x": SHAPE})
+
+
 def test_a_device_is_for_engines_that_are_measured() -> None:
     with pytest.raises(UsageError, match="a device is for engines that are measured"):
         optimize(net(), device="opencl:0")
