@@ -50,7 +50,8 @@ class Trainer:
     batch_norm: "auto" uses the statistics of the batch where a normalisation's scale or bias is trained, "train"
     everywhere, "frozen" nowhere. caffe2_compatible: only with Caffe2's operators, so that ``nets`` run there, too.
     threads: as for Predictor. memory: the most bytes that a step may take; activations are computed again where they do
-    not fit, which changes no result and takes longer. UsageError if something does not fit.
+    not fit, which changes no result and takes longer. ``evaluate`` takes memory of its own. UsageError if something
+    does not fit.
     """
 
     def __init__(
