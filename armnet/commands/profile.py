@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
             kernels = _device_rows(predictor)
     for line in predictor.notes:
         note(line)
+    if predictor.placement is not None and predictor.placement.session.device.is_cpu:
+        note(f"{predictor.placement.session.device.spec} is the processor: its times are not a GPU's")
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)
     for row in rows:

@@ -136,6 +136,17 @@ def test_a_list_of_engines_names_the_ways_of_a_device(way: str, kernel: str) -> 
         optimize(net(), "DEVICE:magic", shapes={"x": SHAPE})
 
 
+def test_a_profile_has_the_devices_own_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net().save(tmp_path / "pair")
+    words = ["--device", "opencl:0", "--threads", "1", "--shape", "x=1,6,8,8", "--rounds", "1", "--json"]
+    assert main(["profile", str(tmp_path / "pair"), *words]) == 0
+    captured = capsys.readouterr()
+    rows = [row for row in json.loads(captured.out)["operators"] if row["engine"] == "opencl:0"]
+    assert [row["type"] for row in rows].count("Conv") == 3
+    assert all(row["ms"] > 0 for row in rows if row["type"] == "Conv")
+    assert "opencl:0 is the processor: its times are not a GPU's" in captured.err
+
+
 def test_a_device_is_for_engines_that_are_measured() -> None:
     with pytest.raises(UsageError, match="a device is for engines that are measured"):
         optimize(net(), device="opencl:0")
