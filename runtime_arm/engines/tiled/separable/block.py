@@ -18,7 +18,7 @@ from runtime_arm.registry.layouts import Layout, Planes, Tiles
 
 ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip; in smaller ones, rows computed twice and calls would weigh more
 FEWEST_CHANNELS = 16  # of a group
-WIDER = 2  # times as many channels are filtered as X and Y have, at least, where these are small
+WIDER, MUCH_WIDER = 2, 3  # times as many channels are filtered as X and Y have, or X, at least, where these are small
 VECTOR = 16  # numbers of positions are multiples of it, and so are groups of channels if the number of channels is
 
 
@@ -89,14 +89,17 @@ class SeparableBlock(NamedTuple):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether X and Y have few channels beside what is filtered, and take little memory."""
-        outside = 0 if self.expand is None else max(self.expand.channels, self.y.channels)
-        return self.projects and self.expand is not None and self.hidden >= WIDER * outside
+        """Whether X, and Y if there is a project, have few channels beside what is filtered, and take little memory."""
+        if self.expand is None:
+            return False
+        if self.projects:
+            return self.hidden >= WIDER * max(self.expand.channels, self.y.channels)
+        return self.x is not None and self.hidden >= MUCH_WIDER * self.expand.channels
 
     @property
     def block(self) -> int:
-        """Bytes of R and O of a group: those of two blocks, which saves rows computed twice and calls, where X and Y
-        are small; those of one where they are as large as what is filtered, so that no more memory is needed."""
+        """Bytes of R and O of a group: those of two blocks, which saves rows computed twice and calls, where X is small
+        beside what is filtered; those of one elsewhere, so that no more memory is needed."""
         return usual_block_nbytes() * (2 if self.is_narrow else 1)
 
     @property
