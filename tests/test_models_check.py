@@ -75,6 +75,25 @@ def test_an_optimised_pair_that_differs_is_wrong(script: Dict[str, Any], monkeyp
     assert "optimised from plain differs" in row["remark"]
 
 
+def test_chance_is_told_from_faults(script: Dict[str, Any]) -> None:
+    """Steps that were tipped grow; ties are in another order, and the outputs agree."""
+    from armnet.comparison import Comparison
+    from exporter.compare.divergence import INTEGERS, Divergence
+
+    def fault(*blobs: Any) -> Any:
+        seen = [Divergence(name, producer, [1], error, error > 0.01, cause) for name, producer, error, cause in blobs]
+        found = script["_fault"](Comparison("onnxruntime", seen), script["export"](DEMO / "digits.onnx"))
+        return found and found.blob
+
+    steps, floats = "onnx.QuantizeLinear(x) -> y", "Conv(x) -> y"
+    assert fault(("a", steps, 0.005, ""), ("b", floats, 0.02, ""), ("c", steps, 0.03, INTEGERS)) is None
+    assert fault(("a", steps, 0.02, INTEGERS), ("c", steps, 0.03, INTEGERS)) == "a"
+    assert fault(("a", steps, 0.005, ""), ("c", steps, 0.4, INTEGERS)) == "c"
+    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), ("probabilities", floats, 0.001, "")) is None
+    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), ("probabilities", floats, 0.1, "")) == "a"
+    assert fault(("a", floats, 0.3, "")) == "a"
+
+
 def test_support_that_disagrees_with_export_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from exporter.common.support_rows import Support
 

@@ -24,6 +24,7 @@ LAYOUT = "layout: NCHW and NHWC, or a transposition"
 CHANNEL_ORDER = "channel order: RGB and BGR"
 EPSILON = "epsilon: that of a normalisation, or one that prevents a division by zero"
 QUANTISATION = "quantisation: the steps of integers, or values beyond the calibrated range; armnet diff tells its cost"
+INTEGERS = "rounding or saturation of integers"
 RESIZE_ROUNDING = "resize rounding: how coordinates are transformed, and which pixel is nearest"
 
 _POOLS, _RESIZES, _WINDOWS = ("Pool",), ("Resize", "Upsample", "Interp"), ("Conv", "Pool")
@@ -118,7 +119,7 @@ def likely_cause(theirs: Array, ours: Array, made_by: Operators = ()) -> str:
     if not np.isfinite(b).all() and np.isfinite(a).all():
         return f"infinities or NaN that the original does not have: a division by zero; {EPSILON}"
     if theirs.dtype.kind in "iu":
-        return "rounding or saturation of integers"
+        return INTEGERS
     return _cause_of_places(a, b, made_by) or _cause_of_factors(a, b, made_by) or _cause_by_type(made_by)
 
 

@@ -11,6 +11,7 @@ from scripts.zoo.packages import timm, torchvision
 
 VISION, TIMM = "torchvision", "timm"
 SPREAD = 0.1  # of what weights and statistics get that are all alike
+SCORES = 30.0  # times as large are the weights of scores
 FRAMES = 16  # of a video
 DETECTOR = (3, 320, 320)
 FLOW = (3, 128, 128)
@@ -86,6 +87,7 @@ def _made(family: str, name: str) -> Tuple[Any, Tuple[Any, ...]]:
     kind = module.split(".")[0]
     if kind == "detection":
         network = torchvision.models.get_model(name, weights=None, weights_backbone=None)
+        _spread_scores(network)
         return network, ([torch.rand(*DETECTOR)],)
     if kind == "optical_flow":
         return torchvision.models.get_model(name, weights=None), (torch.rand(1, *FLOW), torch.rand(1, *FLOW))
@@ -97,6 +99,13 @@ def _made(family: str, name: str) -> Tuple[Any, Tuple[Any, ...]]:
         more = {"quantize": True}
     make: Callable[..., Any] = torchvision.models.get_model
     return make(name, weights=None, **more), (torch.randn(*shape),)
+
+
+def _spread_scores(network: Any) -> None:
+    """Without training all scores are all but equal, so that chance would decide which boxes are kept."""
+    for name, values in network.named_parameters():
+        if name.endswith("weight") and any(part in name for part in ("class", "cls", "box_predictor")):
+            values.data.mul_(SCORES)
 
 
 def _vary(network: Any) -> None:

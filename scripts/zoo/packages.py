@@ -28,7 +28,8 @@ def _nms(boxes: Any, scores: Any, threshold: float) -> Any:
 
 def _roi_align(x: Any, rois: Any, scale: float, height: int, width: int, ratio: int, aligned: bool) -> Any:
     python = import_module("torchvision.ops.roi_align")._roi_align
-    return python(x, rois, scale, height, width, ratio, aligned)
+    plain = getattr(python, "__wrapped__", python)  # without torch.compile, which cannot be traced
+    return plain(x, rois, scale, height, width, ratio, aligned)
 
 
 def _defined() -> Any:
@@ -43,8 +44,13 @@ def _defined() -> Any:
     return library, bool(missing)
 
 
+def _has_ops() -> bool:
+    return True
+
+
 _LIBRARY, _ARE_OURS = _defined()
 torchvision: Any = import_module("torchvision")
 timm: Any = import_module("timm")
 if _ARE_OURS:
-    torchvision.extension._has_ops = lambda: True
+    for _name in ("torchvision.extension", "torchvision.ops.roi_align"):
+        vars(import_module(_name))["_has_ops"] = _has_ops

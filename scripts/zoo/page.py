@@ -9,6 +9,7 @@ HEAD = """# Networks of torchvision and timm
 
 `scripts/zoo_check` exports the smallest network of every family with random weights, by both exporters of PyTorch, and
 holds the plain and the optimised pair against onnxruntime. This page is what it found.
+{} of its families were tried.
 """
 
 
@@ -16,7 +17,11 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """The page: counts by exporter, then every network that is not good, with the reason."""
     outcomes = sorted({row["outcome"] for row in rows.values()})
     exporters = sorted({name.split()[-1] for name in rows})
-    lines: List[str] = [HEAD, f"| exporter | {' | '.join(outcomes)} |", "|---|" + "---|" * len(outcomes)]
+    lines: List[str] = [
+        HEAD.format(len({name.split()[0] for name in rows})),
+        f"| exporter | {' | '.join(outcomes)} |",
+        "|---|" + "---|" * len(outcomes),
+    ]
     for exporter in exporters:
         of_it = [row["outcome"] for name, row in rows.items() if name.endswith(f" {exporter}")]
         lines.append(f"| {exporter} | {' | '.join(str(of_it.count(outcome)) for outcome in outcomes)} |")
