@@ -23,7 +23,7 @@ from runtime_arm.imports import lazy_names
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.tuning import TUNING
+from runtime_arm.pair.tuned import TUNING
 from runtime_arm.records import replace
 from runtime_arm.registry.schema import find
 

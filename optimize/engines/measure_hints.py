@@ -11,7 +11,8 @@ from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.tuning import PROCESSES, THREADS, Measurement, Tuning, fingerprint, net_hash
+from runtime_arm.pair.tuned import PROCESSES, THREADS
+from runtime_arm.pair.tuning import Measurement, Tuning, fingerprint, net_hash
 from runtime_arm.registry.specs import TensorSpec
 
 SECONDS = 4.0  # about how long the timing of hints takes

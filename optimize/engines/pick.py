@@ -24,7 +24,8 @@ from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.machine.cores import useful_cores
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.tuning import PROCESSES, Measurement, Tuning, net_hash
+from runtime_arm.pair.tuned import PROCESSES
+from runtime_arm.pair.tuning import Measurement, Tuning, net_hash
 from runtime_arm.registry.engine_wishes import DEFAULT, Wish
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import REFERENCE

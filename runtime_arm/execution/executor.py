@@ -12,7 +12,7 @@ import numpy as np
 from runtime_arm.errors import FeedError, there_are
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.pair.tuning import THREADS, UNTUNED, Tuned
+from runtime_arm.pair.tuned import THREADS, UNTUNED, Tuned
 from runtime_arm.planning.plan import PackedWeights, Segment
 from runtime_arm.planning.steps import FEED_STEP, Environment, Value
 from runtime_arm.registry.engine_wishes import preferring
@@ -156,7 +156,7 @@ class Executor:
         ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
         outputs, put, kept = self.net.external_output, self._place, None
         place = None if put is None else lambda steps, wanted: put(steps, wanted, tuned.device)
-        if self._digest and not self._entries and not start and place is None:
+        if self._digest and not self._entries and not start and place is None and _may_have_cache():
             from runtime_arm.planning.kept_plans import KeptPlan  # nets without files do without
 
             fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
@@ -253,6 +253,12 @@ class Executor:
             return lambda op, inputs: _evaluate_checked(schema, op, inputs)
         subnets = SubNets(op, segment)
         return lambda op, inputs: schema.evaluate(op, [subnets, *inputs])
+
+
+def _may_have_cache() -> bool:
+    """Whether there might be a folder for what is kept; to ask takes less than to import what would look for it."""
+    places = (os.environ.get("ARMNET_CACHE"), os.environ.get("XDG_CACHE_HOME"), os.path.expanduser("~"))
+    return any(place and os.path.isdir(place) for place in places)
 
 
 def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -15,15 +15,16 @@ from runtime_arm.files import checked_path
 from runtime_arm.machine import blas
 from runtime_arm.machine.cores import useful_cores
 from runtime_arm.machine.locks import Turns
-from runtime_arm.netdef import Array, NetLike
+from runtime_arm.netdef import Array, NetDef, NetLike
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.tuning import Tunings
+from runtime_arm.pair.tuned import UNTUNED, Tuned
 from runtime_arm.planning.plan import Segment
-from runtime_arm.registry.specs import QuantizedTensor
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.gpu.placement import Placement
+    from runtime_arm.pair.tuning import Tuning, Tunings
 
 Inputs = Union[Mapping[str, Any], Sequence[Any]]
 
@@ -74,11 +75,12 @@ class Predictor:
         self._state = dict(self._first_state)
         self._kept = [name for name in net.external_input if name in written]
         constants = {name: value for name, value in parameters.items() if name not in self._first_state}
-        self._tuned = Tunings(self.pair.tuning, net, self.threads)
+        self._tunings = _tunings(self.pair.tuning, net, self.threads)
+        tuned = _untuned if self._tunings is None else self._tunings.of
         self.placement = _placement(device, half)
         place = None if self.placement is None else self.placement.place
         digest = self.pair.digest
-        self._executor: Optional[Executor] = Executor(net, constants, self.threads, self._tuned.of, place, digest)
+        self._executor: Optional[Executor] = Executor(net, constants, self.threads, tuned, place, digest)
         self._turn = Turns()
         self._plan_ahead()
 
@@ -95,7 +97,8 @@ class Predictor:
     @property
     def notes(self) -> Sequence[str]:
         """What the user should know: a tuning that does not fit this machine or the shapes that were run."""
-        return [*self._tuned.notes, *(self.placement.session.notes if self.placement is not None else ())]
+        tuning = [] if self._tunings is None else self._tunings.notes
+        return [*tuning, *(self.placement.session.notes if self.placement is not None else ())]
 
     @property
     def executor(self) -> Executor:
@@ -206,6 +209,19 @@ class Predictor:
             if name not in inputs and name not in self._state and name not in carry:
                 raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")
         return {name: _fitting(info, inputs[name]) for name, info in infos.items() if name in inputs}
+
+
+def _tunings(tuning: Optional[Tuning], net: NetDef, threads: int) -> Optional[Tunings]:
+    """How to run the net, if that was measured; only then is the module imported that knows."""
+    if tuning is None:
+        return None
+    from runtime_arm.pair.tuning import Tunings
+
+    return Tunings(tuning, net, threads)
+
+
+def _untuned(specs: Mapping[str, TensorSpec]) -> Tuned:
+    return UNTUNED
 
 
 def _placement(device: Optional[str], half: bool) -> Optional[Placement]:

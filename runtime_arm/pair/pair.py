@@ -16,7 +16,7 @@ import hashlib
 import math
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
@@ -24,8 +24,11 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.codec import encode_net
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
-from runtime_arm.pair.tuning import TUNING, Tuning, read_tuning
+from runtime_arm.pair.tuned import TUNING
 from runtime_arm.records import field, record, replace
+
+if TYPE_CHECKING:
+    from runtime_arm.pair.tuning import Tuning
 
 _LISTED = 3  # inputs or outputs in a summary
 _PLACEHOLDER_SHAPE = (1, 1)  # of the zeros with which Caffe2's mobile exporter fills real inputs
@@ -106,7 +109,11 @@ class Pair:
         if not (folder / MODEL).exists():
             return Pair.from_files(*(_only_file(folder, name) for name in FILES))
         pair = Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL)}, str(folder))
-        return pair.replace(tuning=read_tuning(folder))._of_files(pair.digest)
+        if not (folder / TUNING).is_file():
+            return pair
+        from runtime_arm.pair.tuning import read_tuning
+
+        return pair.replace(tuning=read_tuning(folder / TUNING))._of_files(pair.digest)
 
     @staticmethod
     def from_buffers(buffers: Mapping[str, memoryview], source: str) -> Pair:

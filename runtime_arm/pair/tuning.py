@@ -21,18 +21,16 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.files import map_file
 from runtime_arm.netdef import NetDef
+from runtime_arm.pair.tuned import PROCESSES, THREADS, TUNING, UNTUNED, Tuned
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
 
-TUNING = "tuning.json"
 SCHEMA = 2
-PROCESSES, THREADS = "processes", "threads"
 
 _LARGEST_FILE = 1 << 26  # bytes
 
@@ -51,18 +49,6 @@ class OnDevice(NamedTuple):
     def to_json(self) -> Dict[str, Any]:
         """The object in tuning.json."""
         return {**self._asdict(), "operators": list(self.operators), "islands": [dict(one) for one in self.islands]}
-
-
-class Tuned(NamedTuple):
-    """How to run a net: the preferred engine of each operator, by its number, what splits the work, and what runs on a
-    device if one is asked for."""
-
-    engines: Mapping[int, str] = MappingProxyType({})
-    workers: str = PROCESSES
-    device: Optional[OnDevice] = None
-
-
-UNTUNED = Tuned()
 
 
 class Measurement(NamedTuple):
@@ -175,11 +161,8 @@ def net_hash(net: NetDef) -> str:
     return hashlib.sha256(net.to_bytes()).hexdigest()
 
 
-def read_tuning(folder: Path) -> Optional[Tuning]:
-    """The tuning beside a pair, or None. A tuning that cannot be read has only a ``problem``."""
-    path = folder / TUNING
-    if not path.is_file():
-        return None
+def read_tuning(path: Path) -> Tuning:
+    """The tuning in a file. One that cannot be read has only a ``problem``."""
     try:
         data = map_file(path)
         if len(data) > _LARGEST_FILE:

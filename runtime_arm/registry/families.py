@@ -339,11 +339,13 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             ReduceL1Gradient ReduceL2Gradient ReduceLogSumExpGradient ReduceLogSumGradient
             ReduceMaxGradient ReduceMeanGradient ReduceMinGradient ReduceSumGradient
             ReduceSumSquareGradient""",
-        "engines.fused.fused": "FusedBatchNorm FusedConv",
+        "engines.fused.fused": "FusedConv",
+        "engines.fused.fused_batch_norm": "FusedBatchNorm",
         "engines.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "engines.fused.fused_pool": "FusedMaxPool",
         "engines.pool.phases": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
-        "operators.fused.fused": "FusedBatchNorm FusedConv",
+        "operators.fused.fused": "FusedConv",
+        "operators.fused.fused_batch_norm": "FusedBatchNorm",
         "operators.fused.fused_layers": "FusedConvTranspose FusedFC FusedFCTransposed",
         "operators.fused.fused_pool": "FusedMaxPool",
         "operators.fused.pooled_convolution": "PooledConv",

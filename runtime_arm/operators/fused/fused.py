@@ -19,7 +19,6 @@ from runtime_arm.operators.common.dtypes import require_same_dtype
 from runtime_arm.operators.common.multiply_adds import per_output
 from runtime_arm.operators.common.windows import channels_last
 from runtime_arm.operators.conv.convolution import conv, conv_reference
-from runtime_arm.operators.norm.channel import spatial_bn, spatial_bn_reference
 from runtime_arm.registry.facts import FastFormula, Fusion, Kind
 from runtime_arm.registry.schema import find, lookup, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
@@ -134,44 +133,3 @@ def fused_conv_reference(
     operand: Optional[Array] = None,
 ) -> Sequence[Any]:
     return tail_values(op, conv_reference(op, x, w, b)[0], addend, operand)
-
-
-@operator(
-    "FusedBatchNorm",
-    domain="armnet",
-    inputs=(5, 7),
-    inplace={0: 0},
-    kind=Kind.BATCH_NORM,
-    fusion=Fusion("SpatialBN", addend=5),
-)
-def fused_batch_norm(
-    op: OperatorDef,
-    x: TensorSpec,
-    scale: TensorSpec,
-    bias: TensorSpec,
-    mean: TensorSpec,
-    variance: TensorSpec,
-    addend: Optional[TensorSpec] = None,
-    slope: Optional[TensorSpec] = None,
-) -> List[TensorSpec]:
-    """Y = activation(SpatialBN(X, scale, bias, mean, variance) + addend), with is_test=1; the slope is PRelu's.
-
-    The addition broadcasts. Arguments as for SpatialBN.
-    """
-    if not op.get_int("is_test"):
-        raise ArgumentError(op, "is_test must be 1")
-    return tail_specs(op, spatial_bn.shape(op, x, scale, bias, mean, variance)[0], addend, slope)
-
-
-@fused_batch_norm.reference
-def fused_batch_norm_reference(
-    op: OperatorDef,
-    x: Array,
-    scale: Array,
-    bias: Array,
-    mean: Array,
-    variance: Array,
-    addend: Optional[Array] = None,
-    slope: Optional[Array] = None,
-) -> Sequence[Any]:
-    return tail_values(op, spatial_bn_reference(op, x, scale, bias, mean, variance)[0], addend, slope)

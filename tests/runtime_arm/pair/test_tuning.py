@@ -14,7 +14,8 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.tuning import PROCESSES, THREADS, TUNING, Measurement, Tuning, fingerprint, net_hash
+from runtime_arm.pair.tuned import PROCESSES, THREADS, TUNING
+from runtime_arm.pair.tuning import Measurement, Tuning, fingerprint, net_hash
 
 NET = NetDef.from_text('net "tuned": x, w -> y\n Conv(x, w) -> y  kernel=1')
 SHAPE = (1, 4, 6, 6)
