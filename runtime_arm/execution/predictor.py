@@ -74,6 +74,7 @@ class Predictor:
         }
         self._state = dict(self._first_state)
         self._kept = [name for name in net.external_input if name in written]
+        self._usual = list(dict.fromkeys(net.external_output))  # what a run returns unless it is told otherwise
         constants = {name: value for name, value in parameters.items() if name not in self._first_state}
         self._tunings = _tunings(self.pair.tuning, net, self.threads)
         tuned = _untuned if self._tunings is None else self._tunings.of
@@ -125,18 +126,23 @@ class Predictor:
         are not returned, and such inputs need not be given after the first run. A key/value cache that has its final
         size is written in place then, and never copied.
         """
-        if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
+        if keep and (isinstance(keep, str) or not all(isinstance(name, str) for name in keep)):
             raise UsageError(f"keep takes a list of blob names, got {keep!r}")
         if out is not None and not isinstance(out, Mapping):
             raise UsageError(f"out takes arrays by blob name, got {type(out).__name__}")
         carry = self._checked(carry) if carry else {}
         feeds = self._named(inputs, carry)
-        wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
-        fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
+        fetches = self._usual
+        if keep or out is not None or carry:
+            wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
+            fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
         with self._turn, blas.Threads(self.threads):
-            given = {**self._state, **feeds}
-            results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
-            self._state.update((name, deepcopy(results[name])) for name in self._kept)
+            if self._state or self._kept:
+                given = {**self._state, **feeds}
+                results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
+                self._state.update((name, deepcopy(results[name])) for name in self._kept)
+            else:
+                results = self.executor.run(feeds, fetches, out, carry)
         return {name: _readable(results[name]) for name in fetches}
 
     def plan(self, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Segment:
