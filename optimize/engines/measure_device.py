@@ -16,7 +16,7 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.island import Island
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.tuning import OnDevice
+from runtime_arm.pair.tuned import OnDevice
 from runtime_arm.registry.specs import TensorSpec
 
 InputSpecs = Mapping[str, TensorSpec]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runtime_arm.execution.carrying import Carried
     from runtime_arm.execution.workers import Crew
-    from runtime_arm.pair.tuning import OnDevice
+    from runtime_arm.pair.tuned import OnDevice
     from runtime_arm.planning.steps import Step
 
     PutSteps = Callable[[Sequence[Step], Set[Value], Optional[OnDevice]], List[Step]]  # the last: what was measured

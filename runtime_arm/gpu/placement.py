@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Set
 from runtime_arm.gpu.island import Island, Session
 from runtime_arm.gpu.lowering.registry import refusal
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.pair.tuning import OnDevice
+from runtime_arm.pair.tuned import OnDevice
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec

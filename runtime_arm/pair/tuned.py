@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from runtime_arm.records import NamedTuple
 
-if TYPE_CHECKING:
-    from runtime_arm.pair.tuning import OnDevice
-
 TUNING = "tuning.json"
 PROCESSES, THREADS = "processes", "threads"
+
+
+class OnDevice(NamedTuple):
+    """The operators that run on a device, by number, as measured; ``islands`` has the seconds of each candidate."""
+
+    spec: str
+    name: str
+    driver: str
+    operators: Tuple[int, ...]
+    islands: Tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> Dict[str, Any]:
+        """The object in tuning.json."""
+        return {**self._asdict(), "operators": list(self.operators), "islands": [dict(one) for one in self.islands]}
 
 
 class Tuned(NamedTuple):

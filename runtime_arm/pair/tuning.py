@@ -25,7 +25,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.files import map_file
 from runtime_arm.netdef import NetDef
-from runtime_arm.pair.tuned import PROCESSES, THREADS, TUNING, UNTUNED, Tuned
+from runtime_arm.pair.tuned import PROCESSES, THREADS, TUNING, UNTUNED, OnDevice, Tuned
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
@@ -35,20 +35,6 @@ SCHEMA = 2
 _LARGEST_FILE = 1 << 26  # bytes
 
 Shapes = Mapping[str, Tuple[int, ...]]
-
-
-class OnDevice(NamedTuple):
-    """The operators that run on a device, by number, as measured; ``islands`` has the seconds of each candidate."""
-
-    spec: str
-    name: str
-    driver: str
-    operators: Tuple[int, ...]
-    islands: Tuple[Mapping[str, Any], ...] = ()
-
-    def to_json(self) -> Dict[str, Any]:
-        """The object in tuning.json."""
-        return {**self._asdict(), "operators": list(self.operators), "islands": [dict(one) for one in self.islands]}
 
 
 class Measurement(NamedTuple):
