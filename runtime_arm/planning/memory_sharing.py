@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from runtime_arm.planning.arena import Group, Lifetime, Placement, group, liveness_peak, place
+from runtime_arm.planning.arena import ALIGNMENT, Group, Lifetime, Placement, group, liveness_peak, place
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.layouts import Tiles
@@ -161,7 +161,12 @@ class Sharing:
         self.elided: Set[Step] = set()
         scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
         self._scratch = [group([one]) for one in scratch]
-        self._groups: Dict[Value, Group] = {}  # of roots; discarded when another value moves in
+        self._groups: Dict[Value, Group] = {}  # of roots; discarded when a value moves in that is a slice
+        self._live = np.zeros(len(steps) + 3, np.int64)  # by step, from the feeds' on: how many bytes more are live
+        self._counted: Dict[Value, Group] = {}  # what of ``_groups`` is in ``_live``
+        self._moved = set(self._values)  # values whose group may have changed since they were counted
+        for one in self._scratch:
+            self._count(one, 1)
         read = (value for step in steps for value in step.inputs if value is not None)
         self._memory = {value: _Memory(value.last, frozenset()) for value in read}
         for value in self._values:
@@ -192,6 +197,11 @@ class Sharing:
             self._groups[root] = group([self._lifetime(one) for one in (root, *others.get(root, ()))])
         return [*(self._groups[root] for root in roots), *self._scratch]
 
+    def _group(self, root: Value) -> Group:
+        if root not in self._groups:
+            self._groups[root] = group([self._lifetime(tenant) for tenant in self._tenants(root)])
+        return self._groups[root]
+
     def _lifetime(self, value: Value) -> Lifetime:
         """A value needs its own bytes; a channel slice is scattered over all bytes of its root."""
         root, offset = self.place(value)
@@ -200,8 +210,21 @@ class Sharing:
         return Lifetime(value.first, value.last, value.storage.nbytes, offset)
 
     def peak(self) -> int:
-        """The bytes that are live at the worst step."""
-        return liveness_peak(self.groups())
+        """The bytes that are live at the worst step. Only what has moved since it was asked before is counted again."""
+        for value in self._moved:
+            former = self._counted.pop(value, None)
+            if former is not None:
+                self._count(former, -1)
+            if value not in self.within and not value.foreign:
+                self._counted[value] = self._group(value)
+                self._count(self._counted[value], 1)
+        self._moved.clear()
+        return int(self._live.cumsum().max(initial=0))
+
+    def _count(self, group: Group, sign: int) -> None:
+        for one in group:
+            self._live[one.first + 1] += sign * one.nbytes
+            self._live[one.last + 2] -= sign * one.nbytes
 
     def cost(self) -> Tuple[int, int]:
         """The peak, and the bytes that are copied."""
@@ -222,10 +245,17 @@ class Sharing:
     def _put(self, value: Value, whole: Value, offset: int) -> None:
         """Let a value with memory of its own, and all that lie in it, lie within ``whole`` from this byte on."""
         root, base = self.place(whole)
-        for tenant in self._tenants(value):
-            self.within[tenant] = Place(root, base + offset + self.place(tenant).offset)
+        tenants, begin = self._tenants(value), base + offset
+        moved = [one._replace(offset=begin + one.offset) for one in self._group(value)]
+        known = self._group(root)
+        for tenant in tenants:
+            self.within[tenant] = Place(root, begin + self.place(tenant).offset)
         self._owners.add(root)
-        self._groups.pop(root, None)
+        self._moved.update((value, root))
+        if begin % ALIGNMENT or any(tenant.layout != root.layout for tenant in tenants):
+            self._groups.pop(root, None)
+        else:
+            self._groups[root] = group([*known, *moved])
         self._memory[root] = self._memory[root].joined(self._memory.pop(value))
 
     def _tenants(self, root: Value) -> List[Value]:
@@ -295,7 +325,10 @@ class Sharing:
         peak = None if not wanted or not change() else self.peak() if self._known is None else 0
         self.kept.append(peak is not None and peak <= self._peak)
         if peak is None or peak > self._peak:
+            here = self.within
             self.within, self._memory, self._groups = before
+            for value in here.keys() - self.within.keys():
+                self._moved.update((value, here[value].root))
             return False
         self._peak = peak
         return True
