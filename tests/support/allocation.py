@@ -13,7 +13,7 @@ from runtime_arm.planning.arena import allocate
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.schema import lookup
 
-NUMPY_NBYTES = 128 << 10  # what NumPy's iterators allocate, whatever the size of the arrays
+NUMPY_NBYTES = 132 << 10  # what NumPy's iterators allocate, whatever the size of the arrays
 
 
 def allocated_nbytes(op: OperatorDef, inputs: Sequence[Any], engine: str, constants: Sequence[int] = ()) -> int:
