@@ -58,19 +58,23 @@ def elementwise(
 
 def _physical(plain: Kernel, layout: Tiles) -> Kernel:
     """The plain kernel as one that runs over all of the memory of blobs of this layout."""
-    storage = layout.storage(FLOAT32)
-
-    def physical(specs: Specs) -> List[Optional[TensorSpec]]:
-        return [spec if spec is None or spec.value is not None else storage for spec in specs]
-
-    def bind(call: Call) -> Run:
-        inner = copy(call)
-        inner.in_specs, inner.out_specs = physical(call.in_specs), [storage]
-        return bind_elementwise(call, plain.bind(inner), layout)
-
     return Kernel(
-        plain.engine, bind, scratch=lambda op, inputs, outputs: plain.scratch(op, physical(inputs), [storage])
+        plain.engine,
+        partial(_bind_physical, plain=plain, layout=layout),
+        scratch=lambda op, inputs, outputs: plain.scratch(op, _stored(inputs, layout), [layout.storage(FLOAT32)]),
     )
+
+
+def _bind_physical(call: Call, plain: Kernel, layout: Tiles) -> Run:
+    inner = copy(call)
+    inner.in_specs, inner.out_specs = _stored(call.in_specs, layout), [layout.storage(FLOAT32)]
+    return bind_elementwise(call, plain.bind(inner), layout)
+
+
+def _stored(specs: Specs, layout: Tiles) -> List[Optional[TensorSpec]]:
+    """The memory of blobs of this layout; constants are as they were."""
+    storage = layout.storage(FLOAT32)
+    return [spec if spec is None or spec.value is not None else storage for spec in specs]
 
 
 @tiling(Kind.BATCH_NORM)
