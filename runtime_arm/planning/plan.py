@@ -93,6 +93,11 @@ class PackedWeights:
         return kept[1]
 
 
+def _has_constant_weights(step: Step) -> bool:
+    weights = step.in_specs[1] if len(step.inputs) > 1 else None
+    return weights is not None and weights.value is not None
+
+
 def _same(one: Optional[Array], other: Optional[Array]) -> bool:
     return one is other or (
         one is not None and other is not None and one.dtype == other.dtype and np.array_equal(one, other)
@@ -215,9 +220,11 @@ class Segment:
     def _lay_out(self, outputs: Set[str]) -> None:
         """Give blobs the layouts that suit the steps, and convert those that survive to their own shape at the end.
 
-        The layouts depend on the net's ``outputs``, not on what is fetched, so that fetching changes no result.
+        The layouts depend on the net's ``outputs``, not on what is fetched, so that fetching changes no result. Without
+        a convolution of constant weights there are none: so nets that train all of theirs round alike, whatever they
+        compute again.
         """
-        if not any(step.schema.kind is Kind.CONVOLUTION for step in self.steps):
+        if not any(step.schema.kind is Kind.CONVOLUTION and _has_constant_weights(step) for step in self.steps):
             return  # no layout pays
         from runtime_arm.planning.layout_choice import with_layouts
 
