@@ -15,7 +15,6 @@ from tests.support.training_goldens import parameters
 from tests.training.caffe.recorded import run_gradients
 from training.caffe.net import Net
 
-UNLIKE_CAFFE = ("Pooling_004", "ArgMax_000", "ArgMax_003", "ArgMax_004", "Im2col_001")
 MODULES = ("training.caffe.net", "training.caffe.files", "training.caffe.layers.layer")
 
 
@@ -41,8 +40,6 @@ def copies(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("case", golden_cases("ok"))
 def test_a_recorded_layer(case: Case, copies: list[int]) -> None:
-    if case is not None and case["id"] in UNLIKE_CAFFE:
-        pytest.skip(f"Net does not do {case['id']} as Caffe does, on the processor either")
     net = Net(case["prototxt"], case.get("caffemodel"), case["phase"])
     net.forward(**case["in"])
     for name, wanted in recorded_blobs(case).items():

@@ -16,20 +16,18 @@ Pair = Tuple[int, int]
 
 
 class Windows(NamedTuple):
-    """A kernel over a picture, height and width: sizes, strides, pads and the number of windows."""
+    """A kernel over a picture, height and width: sizes, strides, pads, the number of windows, and dilations."""
 
     image: Pair
     kernel: Pair
     stride: Pair
     pad: Pair
     output: Pair
+    dilation: Pair = (1, 1)
 
     def padded(self, x: Array, value: float) -> Array:
         """The picture with what is around it, as far as the windows reach."""
-        ends = [
-            max((out - 1) * s + k - pad - n, 0)
-            for out, s, k, pad, n in zip(self.output, self.stride, self.kernel, self.pad, self.image)
-        ]
+        ends = [max((out - 1) * s + (k - 1) * d + 1 - pad - n, 0) for n, k, s, pad, out, d in zip(*self)]
         around = [(0, 0)] * (x.ndim - 2) + list(zip(self.pad, ends))
         return np.pad(x, around, constant_values=value)
 
@@ -38,7 +36,8 @@ class Windows(NamedTuple):
         for i in range(self.kernel[0]):
             for j in range(self.kernel[1]):
                 yield tuple(  # type: ignore[misc]
-                    slice(at, at + (out - 1) * s + 1, s) for at, out, s in zip((i, j), self.output, self.stride)
+                    slice(at * d, at * d + (out - 1) * s + 1, s)
+                    for at, out, s, d in zip((i, j), self.output, self.stride, self.dilation)
                 )
 
     def inner(self, x: Array) -> Array:
@@ -48,15 +47,17 @@ class Windows(NamedTuple):
 
     def counts(self) -> Array:
         """The number of pixels that AVE divides by: those in the picture and its stated padding."""
-        lines = []
-        for n, k, s, pad, out in zip(*self):
+        lines: List[Array] = []
+        for n, k, s, pad, out, _ in zip(*self):
             start = np.arange(out) * s - pad
             lines.append(np.minimum(start + k, n + pad) - start)
-        return np.multiply.outer(*lines).astype(np.float32)
+        counts: Array = np.multiply.outer(*lines).astype(np.float32)
+        return counts
 
 
 class Pool:
-    """The largest or the mean element of every window. Of equal elements the first is the largest."""
+    """The largest or the mean element of every window. Of equal elements the first is the largest; a window that lies
+    outside the picture has the least float32, as in Caffe."""
 
     def __init__(self, windows: Windows, mode: int):
         self.windows, self.mode = windows, mode
@@ -68,7 +69,7 @@ class Pool:
             with np.errstate(invalid="ignore", divide="ignore"):
                 return np.asarray(sum(padded[..., i, j] for i, j in windows.taps()) / windows.counts())
         padded = windows.padded(x, -np.inf)
-        best = np.full((*x.shape[:-2], *windows.output), -np.inf, np.float32)
+        best = np.full((*x.shape[:-2], *windows.output), np.finfo(np.float32).min, np.float32)
         self.winner = np.full(best.shape, -1, np.int32)
         for number, (i, j) in enumerate(windows.taps()):
             value = padded[..., i, j]

@@ -182,11 +182,12 @@ class Im2col(_Sliding):
 
     def forward(self, x: Array) -> List[Array]:
         sizes = self.geometry(2)
-        self.require(sizes["dilations"] == [1, 1], "is not dilated here")
         image = (x.shape[2], x.shape[3])
-        kernel, stride, pad = ((n[0], n[1]) for n in (sizes["kernels"], sizes["strides"], sizes["pads"]))
-        count = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(image, kernel, stride, pad)]
-        self.windows = Windows(image, kernel, stride, pad, (count[0], count[1]))
+        kernel, stride, pad, dilation = (
+            (n[0], n[1]) for n in (sizes["kernels"], sizes["strides"], sizes["pads"], sizes["dilations"])
+        )
+        count = [(n + 2 * p - (k - 1) * d - 1) // s + 1 for n, k, s, p, d in zip(image, kernel, stride, pad, dilation)]
+        self.windows = Windows(image, kernel, stride, pad, (count[0], count[1]), dilation)
         padded = self.windows.padded(x, 0)
         columns = np.stack([padded[..., i, j] for i, j in self.windows.taps()], 2)
         return [columns.reshape(len(x), -1, *count)]

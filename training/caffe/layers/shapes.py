@@ -191,4 +191,5 @@ class ArgMax(Layer):
         if param.HasField("axis"):
             return [values if param.out_max_val else places.astype(np.float32)]
         both = [places.astype(np.float32), values] if param.out_max_val else [places.astype(np.float32)]
-        return [np.stack(both, 1)]
+        y = np.stack(both, 1)
+        return [y.reshape(*y.shape, *(1,) * (x.ndim - y.ndim))]
