@@ -19,6 +19,15 @@ def reduce(call: Call) -> Results:
     return call.node(call.op.type, *inputs, keepdims=int(call.op.get_bool("keepdims", True)))
 
 
+@rule("com.microsoft.QLinearReduceMean")
+def quantised_mean(call: Call) -> Results:
+    """onnxruntime names the operator and cannot run it: the mean of the floats, quantised."""
+    axes = call.op.get_ints("axes")
+    given = [call.node("DequantizeLinear", *call.inputs[:3]), *([call.ints(*axes)] if axes else [])]
+    mean = call.node("ReduceMean", *given, keepdims=int(call.op.get_bool("keepdims", True)))
+    return call.node("QuantizeLinear", mean, *call.inputs[3:])
+
+
 @rule("ReduceFrontMax", "ReduceFrontMean", "ReduceFrontSum", "ReduceBackMax", "ReduceBackMean", "ReduceBackSum")
 def reduce_end(call: Call) -> Results:
     """Over the first or last dimensions."""

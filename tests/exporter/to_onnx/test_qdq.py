@@ -102,6 +102,17 @@ def test_weights_stay_integers_with_a_scale_for_each_filter() -> None:
     assert dtypes[made[conv.input[1]].input[1]] == (1, [4])
 
 
+def test_a_mean_that_onnxruntime_cannot_run_is_spelt_out() -> None:
+    weights = {"s": np.float32(0.05), "z": np.int8(3), "t": np.float32(0.11), "o": np.int8(-7)}
+    op = OperatorDef.of("QLinearReduceMean", ["x", *weights], ["y"], domain="com.microsoft", axes=[2], keepdims=0)
+    net = NetDef(op=(op,), external_input=("x", *weights), external_output=("y",))
+    pair = pair_of_net(net, {name: np.asarray(value) for name, value in weights.items()}, {})
+    pair = pair.replace(inputs=tuple(info.__class__(info.name, (2, 3, 5), "int8") for info in pair.inputs))
+    feeds = {"x": integers(2, 3, 5)}
+    (actual,) = run_model(to_onnx(pair), feeds)
+    np.testing.assert_array_equal(actual, numbers(pair, feeds)["y"])
+
+
 def test_a_form_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UsageError, match="integers can be qdq or exact; got 'int8'"):
         to_onnx(operator("add")[0], integers="int8")
