@@ -76,7 +76,7 @@ class Blobs:
         self._forms[tensor.index, channels_first] = name
         if tensor.is_complex:
             self.net.hint(name, np.dtype(np.float32), (*tensor.dims, 2) if tensor.has_rank else None)
-        elif tensor.has_rank:
+        elif tensor.has_rank and (len(tensor.dims) > 1 or not channels_first):  # a damaged file says anything
             self.net.hint(name, tensor.dtype, first_dims(tensor.dims) if channels_first else tensor.dims)
         return name
 

@@ -68,7 +68,7 @@ class Sparsity:
 
 @dataclass
 class Tensor:
-    """One tensor. ``signature``: its shape, with -1 for open sizes."""
+    """One tensor. ``signature``: its shape, with -1 for open sizes. ``has_rank``: without a shape it is a scalar."""
 
     name: str
     shape: Tuple[int, ...]
@@ -78,6 +78,7 @@ class Tensor:
     signature: Optional[Sequence[int]] = None
     is_variable: bool = False
     sparsity: Optional[Sparsity] = None
+    has_rank: bool = False
 
 
 @dataclass
@@ -206,6 +207,8 @@ class _Writer:
             fields["ShapeSignature"] = self._numbers(tensor.signature)
         if tensor.sparsity is not None:
             fields["Sparsity"] = self._sparsity(tensor.sparsity)
+        if tensor.has_rank:
+            fields["HasRank"] = True
         return self._table("Tensor", Type=TYPES[tensor.dtype], IsVariable=tensor.is_variable, **fields)
 
     def _quantization(self, given: Quantization) -> int:

@@ -45,6 +45,21 @@ def refused_or_exported(folder: Path, data: bytes) -> bool:
     return not refusal
 
 
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_picture_that_is_declared_as_something_else(tmp_path: Path, shape: Sequence[int]) -> None:
+    rng = np.random.default_rng(2)
+    model = Model()
+    x = model.input("x", (1, 4, 4, 2))
+    filters = model.constant("filters", rng.standard_normal((3, 3, 3, 2)))
+    bias, y = model.constant("bias", np.zeros(3)), model.tensor("y", (1, 4, 4, 3))
+    model.operator("CONV_2D", [x, filters, bias], [y], "Conv2DOptions", Padding=0, StrideW=1, StrideH=1)
+    z = model.tensor("z", shape, has_rank=True)
+    model.operator(
+        "MEAN", [y, model.constant("axes", np.array([1, 2], np.int32))], [z], "ReducerOptions", KeepDims=True
+    )
+    refused_or_exported(tmp_path, model.to_bytes([z]))
+
+
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     data = network()
     assert refused_or_exported(tmp_path, data)
