@@ -25,12 +25,20 @@ ROOM = "code"
 
 
 def cache_folder() -> str:
-    """``$ARMNET_CACHE``, else ``$XDG_CACHE_HOME/armnet``, else ``~/.cache/armnet``; "" if the user has no home."""
+    """``$ARMNET_CACHE``, else ``$XDG_CACHE_HOME/armnet``, else ``~/.cache/armnet``; "" if the user has no home.
+
+    A home that does not exist is none: the folder of a system's user, such as ``/nonexistent``, is never made.
+    """
     chosen = os.environ.get("ARMNET_CACHE")
     if chosen:
         return os.path.abspath(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return "" if base.startswith("~") else os.path.join(os.path.abspath(base), "armnet")
+    base = os.environ.get("XDG_CACHE_HOME")
+    if not base:
+        home = os.path.expanduser("~")
+        if not os.path.isdir(home):
+            return ""
+        base = os.path.join(home, ".cache")
+    return os.path.join(os.path.abspath(base), "armnet")
 
 
 def only_ours(folder: str) -> bool:
@@ -98,7 +106,10 @@ class KeptCode:
 def sealed_entry(room: str, key: str) -> Optional[bytes]:
     """The content of an entry of a room to which nobody else can write; None if there is none, or one that is damaged
     or could be another's."""
-    folder = os.path.join(cache_folder(), room)
+    root = cache_folder()
+    if not root:
+        return None
+    folder = os.path.join(root, room)
     try:
         with open(os.path.join(folder, key), "rb", opener=_opened) as file:
             if not (_is_private(os.fstat(file.fileno())) and only_ours(folder)):
@@ -114,8 +125,9 @@ def sealed_entry(room: str, key: str) -> Optional[bytes]:
 
 def put_sealed(room: str, key: str, content: bytes, put: Callable[[str, Callable[[Any], None]], Any]) -> None:
     """Keep an entry, unless others could write to the room. put: that of the room, which is made if it is not there."""
-    folder = os.path.join(cache_folder(), room)
-    if cache_folder() and (only_ours(folder) or not os.path.lexists(folder)):
+    root = cache_folder()
+    folder = os.path.join(root, room)
+    if root and (only_ours(folder) or not os.path.lexists(folder)):
         put(key, lambda path: _write(path, _seal(key, content) + content))
 
 

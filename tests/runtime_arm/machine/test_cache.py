@@ -162,14 +162,19 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_root() == tmp_path / "own"
 
 
-def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("home", ["unknown", "missing"])
+def test_a_user_without_a_home_has_no_cache(home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ARMNET_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    if home == "unknown":
+        monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    else:
+        monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     with pytest.raises(ResourceError, match="ARMNET_CACHE"):
         cache_root()
     assert Room("pairs").get("k", _text) is None
     assert "ARMNET_CACHE" in str(Room("pairs").put("k", _file("abc")))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
