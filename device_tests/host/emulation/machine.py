@@ -110,8 +110,11 @@ class Machine:
 
 
 def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-    """The environment of a program on an emulated machine, the same on every host, with ``extra``."""
-    return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(extra or {})}
+    """The environment of a program on an emulated machine, the same on every host, with ``extra``.
+
+    It has no home, not even one that root could make: what one program leaves must not change the next.
+    """
+    return {"PATH": "/usr/bin:/bin", "HOME": "/dev/null", "LC_ALL": "C.UTF-8", **(extra or {})}
 
 
 def run_group(
