@@ -95,6 +95,18 @@ class Layer(NamedTuple):
         filters = _by_channels(self.op, self.weights).astype(np.float64)
         return float(np.sqrt(np.square(filters).sum(axis=tuple(range(2, filters.ndim))).max()))
 
+    def outlier(self) -> float:
+        """How many times the mean size of its filter's other weights a weight has at most; 1 for filters of one weight.
+
+        Infinite if all others are zero.
+        """
+        view = _by_channels(self.op, self.weights)
+        sizes = np.abs(view.astype(np.float64)).reshape(*view.shape[:2], -1)
+        largest = sizes.max(axis=-1)
+        others = (sizes.sum(axis=-1) - largest) / max(sizes.shape[-1] - 1, 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nanmax(largest / others, initial=1.0)) if sizes.shape[-1] > 1 else 1.0
+
     def _with(self, weights: Array, bias: Array) -> Layer:
         dtype = self.weights.dtype
         with np.errstate(over="ignore"):

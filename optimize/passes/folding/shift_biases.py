@@ -9,7 +9,8 @@ works only without zero padding. That bias may be shifted in turn, so in a chain
 the end of a block has a bias. Pools and concatenations pass the shift on.
 
 Rounding errors of the stored values are proportional to the shift, too, so a shift must not outweigh the results. It
-would if a bias masked a channel out, and in long chains in which shifts add up.
+would if a bias masked a channel out, in long chains in which shifts add up, and where a single weight of a reader makes
+more of one channel's shift than all others make of the results.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _CONCATS = {"Concat", "DepthConcat"}
 _PASSING = _POOLS | _CONCATS
 _SUFFIX = "_shifted"
 MOST = 4.0  # times the norm of a filter, which is the size of the products if the input is about 1
+MOST_OUTLYING = 2.0**12  # times the mean of a filter's other weights: half of the digits of a float32
 
 Shifts = Dict[str, Array]  # by blob, one number for each channel, float64
 
@@ -202,6 +204,8 @@ def _require_taking(program: Program, op: OperatorDef, shifted: Sequence[str]) -
     if op.full_type not in _CONVOLUTIONS | FULLY_CONNECTED:
         raise Refusal(f"{op.signature()} needs the results themselves")
     layer = Layer.of(program, op)
+    if op.input[0] in shifted and layer.outlier() > MOST_OUTLYING:
+        raise Refusal(f"one weight of {op.signature()} outweighs the others")
     if op.input[0] in shifted and (channels_last(op) or layer.pads_with_zeros() or op.get_int("axis", 1) != 1):
         raise Refusal(f"{op.signature()} pads with zeros, or has its channels in another dimension")
     if any(name in shifted and at not in (0, 3) for at, name in enumerate(op.input)):
