@@ -77,80 +77,91 @@ It prints a line for each part; running it again is instant.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
     listing = actions.add_parser("list", help="list what a TARGET can be", description="List what a TARGET can be.")
     add_json(listing)
+    _add_test(actions.add_parser("test", help="run the test suite on targets", description=TEST))
+    _add_run(actions.add_parser("run", help="run a pair on a target", description=RUN))
+    _add_bench(actions.add_parser("bench", help="time a pair on a target", description=BENCH))
+    _add_doctor(actions.add_parser("doctor", help="run armnet doctor on a target", description=DOCTOR))
+    _add_count(actions.add_parser("count", help="count instructions on an emulated machine", description=COUNT))
+    _add_prepare(actions.add_parser("prepare", help="make the emulated machines", description=PREPARE))
 
-    test = actions.add_parser("test", help="run the test suite on targets", description=TEST)
-    test.add_argument("targets", nargs="+", metavar="TARGET", help=TARGET)
-    test.add_argument(
+
+def _add_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help=TARGET)
+    parser.add_argument(
         "--bundle",
         nargs="+",
         default=[],
         metavar="APP.pyz",
         help="bundles whose self-tests to run, too (default: none)",
     )
-    test.add_argument(
+    parser.add_argument(
         "--select", metavar="EXPRESSION", help="run only the tests that match, as pytest's -k (default: all)"
     )
-    test.add_argument(
+    parser.add_argument(
         "--pocl",
         action="store_true",
         help="give local and emulated targets PoCL, a driver that runs OpenCL on processors, so that kernels of GPUs "
         "are tested, too",
     )
-    _add_connection(test)
-    add_json(test)
+    _add_connection(parser)
+    add_json(parser)
 
-    run = actions.add_parser("run", help="run a pair on a target", description=RUN)
-    _add_target_and_pair(run)
-    run.add_argument("--input", nargs="+", required=True, metavar="FILE", help=FILES)
-    run.add_argument(
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_target_and_pair(parser)
+    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help=FILES)
+    parser.add_argument(
         "--output", metavar="OUT.npz", help="write the outputs to this file, those of several runs stacked"
     )
-    run.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
-    _add_connection(run)
-    add_json(run)
+    parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
+    _add_connection(parser)
+    add_json(parser)
 
-    bench = actions.add_parser("bench", help="time a pair on a target", description=BENCH)
-    _add_target_and_pair(bench)
-    bench.add_argument("--runs", type=int, default=20, metavar="N", help="inferences to time (default: %(default)s)")
-    _add_connection(bench)
-    add_json(bench)
 
-    doctor = actions.add_parser("doctor", help="run armnet doctor on a target", description=DOCTOR)
-    doctor.add_argument("target", metavar="TARGET", help=TARGET)
-    add_pair(doctor, optional=True)
-    _add_connection(doctor)
-    add_json(doctor)
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    _add_target_and_pair(parser)
+    parser.add_argument("--runs", type=int, default=20, metavar="N", help="inferences to time (default: %(default)s)")
+    _add_connection(parser)
+    add_json(parser)
 
-    count = actions.add_parser("count", help="count instructions on an emulated machine", description=COUNT)
-    add_pair(count, optional=True)
-    count.add_argument(
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=TARGET)
+    add_pair(parser, optional=True)
+    _add_connection(parser)
+    add_json(parser)
+
+
+def _add_count(parser: argparse.ArgumentParser) -> None:
+    add_pair(parser, optional=True)
+    parser.add_argument(
         "--cpu",
         default="cortex-a72",
         metavar="NAME",
         help="cortex-a72, cortex-a53, max or cortex-a7 (default: %(default)s)",
     )
-    count.add_argument(
+    parser.add_argument(
         "--against",
         nargs="*",
         metavar="MODEL",
         help="also count .onnx files by onnxruntime and .tflite files by tflite-runtime; without PAIR and MODEL, each "
         "network by both",
     )
-    count.add_argument(
+    parser.add_argument(
         "--budget", metavar="FILE", help="hold instructions and memory against this file, which --update-budget writes"
     )
-    count.add_argument("--update-budget", action="store_true", help="make the counts the new budgets")
-    add_json(count)
+    parser.add_argument("--update-budget", action="store_true", help="make the counts the new budgets")
+    add_json(parser)
 
-    prepare = actions.add_parser("prepare", help="make the emulated machines", description=PREPARE)
-    prepare.add_argument(
+
+def _add_prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "parts", nargs="*", metavar="PART", help="arm64, armhf, counting or full-system (default: the first three)"
     )
-    prepare.add_argument("--key", action="store_true", help="make nothing and print the hash of all recipes")
-    add_json(prepare)
+    parser.add_argument("--key", action="store_true", help="make nothing and print the hash of all recipes")
+    add_json(parser)
 
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,15 @@ TIMED = 5  # runs
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    _add_formats(parser)
+    _add_data(parser)
+    _add_targets(parser)
+    _add_reports(parser)
+    add_json(parser)
+
+
+def _add_formats(parser: argparse.ArgumentParser) -> None:
+    """What weights and activations become."""
     parser.add_argument(
         "--weights",
         default="int8",
@@ -47,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="float32, dynamic (quantised while it runs), int8 or int16 (default: %(default)s)",
     )
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Typical inputs, and what is found out on them."""
     parser.add_argument("--data", metavar="DATA", help=f"typical inputs: {FILES}")
     parser.add_argument(
         "--samples", type=int, default=200, metavar="N", help="use at most N of them (default: %(default)s)"
@@ -78,6 +91,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-biases", action="store_true", help="do not let biases make up for what rounded weights shift"
     )
+
+
+def _add_targets(parser: argparse.ArgumentParser) -> None:
+    """How good the result must be: layers that spoil it stay float."""
     parser.add_argument(
         "--snr",
         type=float,
@@ -96,6 +113,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DATA",
         help="examples for --must, as armnet evaluate takes them (default: --data)",
     )
+
+
+def _add_reports(parser: argparse.ArgumentParser) -> None:
+    """Tables and pages, and the way in which weights are unpacked."""
     parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
     parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
     parser.add_argument("--html", metavar="FILE", help="write a page: error against bytes, and what each layer got")
@@ -105,7 +126,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="make floats of packed weights when the pair is loaded, or in each run, a layer at a time: slower, in "
         "less memory; says what either costs here (default: load)",
     )
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

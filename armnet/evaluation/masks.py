@@ -9,11 +9,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from armnet.evaluation.example import Data, Example, stamp
-from armnet.evaluation.segmentation import IGNORED, MaskMeasure
+from armnet.evaluation.segmentation import IGNORED, MaskMeasure, read_mask
 from armnet.evaluation.truths import model_labels
 from runtime_arm.app.pictures import is_picture
-from runtime_arm.errors import FeedError, MissingDependency, UsageError, first_line
-from runtime_arm.netdef import Array
+from runtime_arm.errors import UsageError
 
 _PICTURES = ("images", "JPEGImages", "image", "img")
 _MASKS = ("masks", "SegmentationClass", "mask", "annotations", "labels")
@@ -53,23 +52,3 @@ def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
 def _by_stem(folder: Path) -> Dict[str, Path]:
     files: List[Path] = sorted(file for file in folder.rglob("*") if file.is_file() and is_picture(file))
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
-
-
-def read_mask(path: Any) -> Array:
-    """The numbers (H, W) that a mask holds, of a picture with a palette or in grey. FeedError if it is neither."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingDependency(f"{path}: masks need Pillow: pip install 'armnet[image]'") from error
-    try:
-        with Image.open(path) as image:
-            mode, values = image.mode, np.asarray(image)
-    except Exception as error:  # decoders raise anything for a broken file
-        raise FeedError(f"{path}: cannot be read as a mask: {first_line(error)}") from error
-    if mode == "1":
-        return np.where(values, IGNORED, 0).astype(np.uint8)
-    if mode not in ("P", "L", "I;16", "I"):
-        raise FeedError(
-            f"{path}: a mask holds the number of a class in each pixel, with a palette or in grey, not {mode}"
-        )
-    return values

@@ -8,7 +8,7 @@ import numpy as np
 
 from armnet.evaluation.example import Example, Fault, Finding, Scores
 from armnet.evaluation.findings import unpacked
-from runtime_arm.errors import FeedError
+from runtime_arm.errors import FeedError, MissingDependency, first_line
 from runtime_arm.netdef import Array
 from runtime_arm.results.mask import Mask
 from runtime_arm.results.result import called, label_of
@@ -28,8 +28,6 @@ class MaskMeasure:
 
     def truth(self, example: Example) -> Array:
         """The true class of each pixel, (H, W), IGNORED where it does not count."""
-        from armnet.evaluation.masks import read_mask
-
         values = read_mask(example.truth)
         return np.asarray((values > 0).astype(np.uint16) if self.two_classes else values.astype(np.uint16))
 
@@ -94,3 +92,23 @@ class MaskMeasure:
     def name(self, number: int) -> str:
         """What a class is called."""
         return called(label_of(number, self.labels), number)
+
+
+def read_mask(path: Any) -> Array:
+    """The numbers (H, W) that a mask holds, of a picture with a palette or in grey. FeedError if it is neither."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingDependency(f"{path}: masks need Pillow: pip install 'armnet[image]'") from error
+    try:
+        with Image.open(path) as image:
+            mode, values = image.mode, np.asarray(image)
+    except Exception as error:  # decoders raise anything for a broken file
+        raise FeedError(f"{path}: cannot be read as a mask: {first_line(error)}") from error
+    if mode == "1":
+        return np.where(values, IGNORED, 0).astype(np.uint8)
+    if mode not in ("P", "L", "I;16", "I"):
+        raise FeedError(
+            f"{path}: a mask holds the number of a class in each pixel, with a palette or in grey, not {mode}"
+        )
+    return values

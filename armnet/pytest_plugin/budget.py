@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Union
 
 from armnet.opening import name_of
+from armnet.pytest_plugin.common import UPDATE
 from armnet.pytest_plugin.device import Device, files_of
-from armnet.pytest_plugin.plugin import UPDATE
 from device_tests.host.counting.budget_file import Measured, compared, entry_of, update
 from runtime_arm.files import AnyPath
 

@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, NamedTuple, NoReturn, Optional, Sequence
 import pytest
 
 from armnet.opening import pair_folder
-from armnet.pytest_plugin.plugin import PREFIX, UPDATE
+from armnet.pytest_plugin.common import UPDATE, record
 from device_tests.host.counting.budget_file import Measured, measured
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import CPUS, Machine, emulated
@@ -96,8 +96,8 @@ class Device:
             return measured(target, pair, self.machine if counted else None)
 
     def record(self, name: str, value: Any) -> None:
-        """Adds a property to the test's report, as JUnit's file has it."""
-        self._item.user_properties.append((f"{PREFIX}{name}", value))
+        """Adds a fact to the test's report."""
+        record(self._item, name, value)
 
     def require_ready(self) -> None:
         """Skips the test if the device cannot be used."""

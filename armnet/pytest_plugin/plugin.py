@@ -1,6 +1,6 @@
 """What pytest loads: the options, the fixtures ``armnet_device`` and ``armnet_model``, and the summary.
 
-It is loaded in every run of pytest where armnet is installed, so it imports nothing but pytest.
+It is loaded in every run of pytest where armnet is installed, so it imports pytest and little else.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Dict, List
 
 import pytest
 
+from armnet.pytest_plugin.common import UPDATE, facts_of, record, shown
+
 if TYPE_CHECKING:
     from armnet.pytest_plugin.device import Device, Readiness
 
 READY = pytest.StashKey[Dict[str, "Readiness"]]()
-PREFIX = "armnet_"  # of the properties in JUnit's report
-UPDATE = "--armnet-update-budgets"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -126,7 +126,7 @@ def armnet_device(request: pytest.FixtureRequest) -> Device:
 def armnet_model(request: pytest.FixtureRequest) -> Path:
     """The path of a model: any file or folder that armnet.open takes."""
     path: Path = request.param
-    request.node.user_properties.append((f"{PREFIX}model", path.name))
+    record(request.node, "model", path.name)
     return path
 
 
@@ -140,16 +140,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     lines = []
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, ()):
-            told = [(name, value) for name, value in getattr(report, "user_properties", ()) if name.startswith(PREFIX)]
-            numbers = [f"{name[len(PREFIX) :]} {shown(value)}" for name, value in told if not isinstance(value, str)]
+            facts = facts_of(report).items()
+            numbers = [f"{name} {shown(value)}" for name, value in facts if not isinstance(value, str)]
             if numbers and report.when == "call":
                 lines.append(f"{report.nodeid}: {', '.join(numbers)}")
     if lines:
         terminalreporter.section("armnet")
         for line in lines:
             terminalreporter.line(line)
-
-
-def shown(value: Any) -> str:
-    """A number as people read it."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

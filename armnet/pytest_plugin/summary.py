@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from armnet.pytest_plugin.plugin import PREFIX, shown
+from armnet.pytest_plugin.common import facts_of, shown
 
 LONGEST = 60  # lines of one failure
 _FIRST = ("agreement", "error", "instructions", "start_instructions", "memory")  # columns; others come after them
@@ -34,8 +34,7 @@ def told_by(stats: Dict[str, List[Any]]) -> List[Told]:
         for report in stats.get(outcome, ()):
             if outcome == "passed" and report.when != "call":
                 continue
-            own = [(name, value) for name, value in getattr(report, "user_properties", ()) if name.startswith(PREFIX)]
-            facts = {name[len(PREFIX) :]: value for name, value in own}
+            facts = facts_of(report)
             if facts:
                 model, device = str(facts.pop("model", "")), str(facts.pop("device", ""))
                 found.append(Told(report.nodeid, outcome, model, device, facts, _reason(report)))

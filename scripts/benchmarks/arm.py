@@ -13,17 +13,9 @@ from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
 from device_tests.host.networks.known import build
 from runtime_arm.errors import ArmnetError
+from scripts.benchmarks.beside import NETWORKS
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
-NETWORKS = (
-    "vgg16_conv",
-    "resnet18",
-    "resnet50",
-    "squeezenet1_1",
-    "mobilenet_v2",
-    "mobilenet_v3_small",
-    "efficientnet_b0",
-)
 MACHINES = (("arm64", RIVALS[".onnx"]), ("armhf", RIVALS[".tflite"]))
 
 

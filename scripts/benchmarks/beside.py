@@ -16,6 +16,16 @@ from runtime_arm import Pair
 from runtime_arm.netdef import Array
 from scripts.benchmarks.part import Row
 
+NETWORKS = (
+    "vgg16_conv",
+    "resnet18",
+    "resnet50",
+    "squeezenet1_1",
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "efficientnet_b0",
+)
+
 
 def export_known(name: str, folder: Path, **options: Any) -> Pair:
     """The known network with random weights, exported and optimised; its ONNX file is written to the folder."""

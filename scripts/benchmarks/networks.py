@@ -13,20 +13,10 @@ import numpy as np
 
 from armnet.console import note
 from runtime_arm.machine import blas
-from scripts.benchmarks.beside import compare, export_known, picture
+from scripts.benchmarks.beside import NETWORKS, compare, export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
-NETWORKS = (
-    "vgg16_conv",
-    "resnet18",
-    "resnet50",
-    "squeezenet1_1",
-    "mobilenet_v2",
-    "mobilenet_v3_small",
-    "efficientnet_b0",
-    "densenet121",
-    "googlenet",
-)
+MORE_NETWORKS = (*NETWORKS, "densenet121", "googlenet")
 COLUMNS = {
     "network": word("network"),
     "threads": word("threads"),
@@ -49,7 +39,7 @@ REMARK = (
 def measure(options: Options) -> List[Row]:
     rows: List[Row] = []
     with tempfile.TemporaryDirectory() as name:
-        for network in options.networks or NETWORKS:
+        for network in options.networks or MORE_NETWORKS:
             note(f"timing {network}")
             pair = export_known(network, Path(name))
             feeds = {pair.inputs[0].name: picture()}
@@ -78,7 +68,7 @@ def measure_on_both(options: Options) -> List[Row]:
         results = Path(name, "other.json")
         words = [options.other_python, "-m", "scripts.benchmarks", "--parts", "networks", "--json", str(results)]
         words += ["--runs", str(options.runs), "--threads", ",".join(map(str, options.threads))]
-        words += ["--networks", *(options.networks or NETWORKS)]
+        words += ["--networks", *(options.networks or MORE_NETWORKS)]
         environment = {**os.environ, "OPENBLAS_CORETYPE": _blas_core()}
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=environment)
         rows += json.loads(results.read_text())["parts"]["networks"]

@@ -14,19 +14,10 @@ from device_tests.host.networks.known import build
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
-from scripts.benchmarks.beside import picture
+from scripts.benchmarks.beside import NETWORKS, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
 BESIDE = tuple(name for name in RIVALS if name != "reference")
-NETWORKS = (
-    "vgg16_conv",
-    "resnet18",
-    "resnet50",
-    "squeezenet1_1",
-    "mobilenet_v2",
-    "mobilenet_v3_small",
-    "efficientnet_b0",
-)
 FAR = 1e-3  # a runtime whose answer is further away computes something else, and is not timed
 
 

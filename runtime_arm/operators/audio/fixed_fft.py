@@ -110,8 +110,11 @@ class FixedFourier:
         flat = self._difference(x[0], x[2])
         turned = self._turned(self._difference(x[1], x[3]), inverse)
         return [
-            self._sum(even, odd), self._sum(flat, turned), self._difference(even, odd), self._difference(flat, turned),
-        ]  # fmt: skip
+            self._sum(even, odd),
+            self._sum(flat, turned),
+            self._difference(even, odd),
+            self._difference(flat, turned),
+        ]
 
     def _three(self, x: Sequence[Complex], roots: Sequence[Complex], inverse: bool) -> List[Complex]:
         both = self._sum(x[1], x[2])

@@ -18,11 +18,10 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 KEYPOINTS, EDGES, MASK = 17, 16, 33
-# Parents and children of the edges along which a pose is followed, by keypoint.
-FORWARD = (
-    (0, 1), (1, 3), (0, 2), (2, 4), (0, 5), (5, 7), (7, 9), (5, 11),
-    (11, 13), (13, 15), (0, 6), (6, 8), (8, 10), (6, 12), (12, 14), (14, 16),
-)  # fmt: skip
+# The edges along which a pose is followed, from a keypoint to another.
+_PARENTS = (0, 1, 0, 2, 0, 5, 7, 5, 11, 13, 0, 6, 8, 6, 12, 14)
+_CHILDREN = (1, 3, 2, 4, 5, 7, 9, 11, 13, 15, 6, 8, 10, 12, 14, 16)
+FORWARD = tuple(zip(_PARENTS, _CHILDREN))
 _ALL = FORWARD + tuple((child, parent) for parent, child in FORWARD)
 _STEPS, _MASK_STEPS = 5, 2  # refinements of a keypoint, and of a pixel of a mask
 _NOWHERE, _UNSEEN = np.float32(-1), np.float32(-1e5)

@@ -135,7 +135,7 @@ def test_about_health_and_description(client: Client) -> None:
         (b"x" * ((1 << 20) + 1), {}, 413, "more than 1048576 bytes"),
     ],
     ids=range(11),
-)  # fmt: skip
+)
 def test_bodies_that_are_refused(
     client: Client, body: bytes, headers: Dict[str, str], status: int, problem: str
 ) -> None:

@@ -112,9 +112,16 @@ def test_fully_connected(
 
 @few
 @given(
-    SIDES, SIDES, st.integers(1, 6), st.integers(1, 6), st.integers(1, 3), st.integers(1, 2), st.booleans(), SEEDS,
+    SIDES,
+    SIDES,
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.booleans(),
+    SEEDS,
     st.data(),
-)  # fmt: skip
+)
 def test_transposed_convolutions(
     height: int,
     width: int,
@@ -138,9 +145,15 @@ def test_transposed_convolutions(
 
 @few
 @given(
-    st.integers(1, 3), st.integers(1, 30), st.sampled_from([1, 7, 300]), st.integers(1, 20), st.booleans(),
-    st.booleans(), SEEDS, st.data(),
-)  # fmt: skip
+    st.integers(1, 3),
+    st.integers(1, 30),
+    st.sampled_from([1, 7, 300]),
+    st.integers(1, 20),
+    st.booleans(),
+    st.booleans(),
+    SEEDS,
+    st.data(),
+)
 def test_products_of_matrices(
     batch: int, rows: int, terms: int, columns: int, turned: bool, narrow: bool, seed: int, data: Any
 ) -> None:

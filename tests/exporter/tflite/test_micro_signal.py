@@ -135,10 +135,19 @@ def front_end(folder: Path) -> Any:
     (bands,) = custom("SignalFilterBank", [energy, *constants], ["uint64"], num_channels=channels)
     (roots,) = custom("SignalFilterBankSquareRoot", [bands, bits], ["uint32"])
     clean, noise = custom(
-        "SignalFilterBankSpectralSubtraction", [roots], ["uint32", "uint32"],
-        smoothing=410, one_minus_smoothing=15974, alternate_smoothing=983, alternate_one_minus_smoothing=15401,
-        smoothing_bits=10, spectral_subtraction_bits=14, min_signal_remaining=819, clamping=0, num_channels=channels,
-    )  # fmt: skip
+        "SignalFilterBankSpectralSubtraction",
+        [roots],
+        ["uint32", "uint32"],
+        smoothing=410,
+        one_minus_smoothing=15974,
+        alternate_smoothing=983,
+        alternate_one_minus_smoothing=15401,
+        smoothing_bits=10,
+        spectral_subtraction_bits=14,
+        min_signal_remaining=819,
+        clamping=0,
+        num_channels=channels,
+    )
     gains = model.constant("gains", rng.integers(0, 9000, 125).astype(np.int16))
     (gained,) = custom("SignalPCAN", [clean, noise, gains], ["uint32"], snr_shift=6)
     (y,) = custom("SignalFilterBankLog", [gained], ["int16"], input_correction_bits=3, output_scale=1600)

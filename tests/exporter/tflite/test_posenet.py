@@ -17,10 +17,9 @@ from tests.exporter.tflite.test_mediapipe import options
 from tests.support.tflite_models import Model, Quantization
 
 HEIGHT, WIDTH, STRIDE, SIZE = 40, 60, 16, 33
-SHAPE = np.array(  # y and x of the keypoints of one person, in units of the stride
-    [(2, 5), (1, 6), (1, 4), (2, 7.5), (2, 2.5), (5, 8), (5, 2), (9, 9.25), (9, 1), (13, 9), (13, 1), (14, 7), (14, 3),
-     (19, 7), (19, 3), (24, 7.25), (24, 3.5)]
-)  # fmt: skip
+_Y = [2, 1, 1, 2, 2, 5, 5, 9, 9, 13, 13, 14, 14, 19, 19, 24, 24]
+_X = [5, 6, 4, 7.5, 2.5, 8, 2, 9.25, 1, 9, 1, 7, 3, 7, 3, 7.25, 3.5]
+SHAPE = np.stack([_Y, _X], axis=1)  # where the keypoints of one person are, in units of the stride
 
 
 def drawn(people: Sequence[Any], odds: Sequence[float]) -> List[Any]:

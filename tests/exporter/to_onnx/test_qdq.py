@@ -58,7 +58,7 @@ CASES: Dict[str, Any] = {
     "leaky": ("QuantizedLeakyRelu", {**X, **Y, "alpha": 0.2}, [IMAGE], []),
     "softmax": ("QuantizedSoftmax", {**X, "beta": 1.0}, [ROWS], []),
     "requantize": ("Requantize", {**X, **Y, "to": 7}, [ROWS], []),
-}  # fmt: skip
+}
 
 
 def operator(name: str) -> Any:

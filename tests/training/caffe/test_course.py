@@ -85,8 +85,13 @@ def test_it_is_the_solver_fed_with_batch_after_batch(place: Path) -> None:
         solver.step({"data": x[rows], "label": labels[rows]})
     assert same(weights(course.solver.net), weights(solver.net))
     assert [line.split(":")[0] for line in said] == [
-        "iteration 0", "iteration 10", "iteration 20", "iteration 20", "iteration 30", "iteration 30",
-    ]  # fmt: skip
+        "iteration 0",
+        "iteration 10",
+        "iteration 20",
+        "iteration 20",
+        "iteration 30",
+        "iteration 30",
+    ]
     assert "iteration 30: test: loss" in said[-1]
     assert course.test()[0]["accuracy"] >= 0.9
 

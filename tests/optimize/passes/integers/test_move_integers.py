@@ -40,8 +40,15 @@ def test_moves(middle: Any, made: str) -> None:
 
 def test_every_part_of_a_split_keeps_its_scale() -> None:
     split = "Split(X) -> p, q  axis=1  split=[1, 3]"
-    net = qdq(split, f"{Q}(p, s, z) -> p_", f"{DQ}(p_, s, z) -> P", f"{Q}(q, t, u) -> q_", f"{DQ}(q_, t, u) -> R",
-              "Add(P, R) -> y", shapes=IMAGE)  # fmt: skip
+    net = qdq(
+        split,
+        f"{Q}(p, s, z) -> p_",
+        f"{DQ}(p_, s, z) -> P",
+        f"{Q}(q, t, u) -> q_",
+        f"{DQ}(q_, t, u) -> R",
+        "Add(P, R) -> y",
+        shapes=IMAGE,
+    )
     outcome = applied(PASS, *net)
     assert types(outcome) == ["Split", "armnet.LookUp", "Add"]
     assert_keeps_integers(PASS, net)

@@ -79,11 +79,15 @@ def test_a_bias_of_floats_becomes_whole_numbers_of_sums() -> None:
             "the bias 'f' is float, and sums are too coarse to hold it",
         ),
         (
-            qdq(f"{DQ}(m, r, p) -> M  axis=0", "onnx.MatMul(X, M) -> y", shapes={"x": (3, 6)},
-                more={"r": np.ones(6, "f4"), "p": np.zeros(6, np.int8)}),
+            qdq(
+                f"{DQ}(m, r, p) -> M  axis=0",
+                "onnx.MatMul(X, M) -> y",
+                shapes={"x": (3, 6)},
+                more={"r": np.ones(6, "f4"), "p": np.zeros(6, np.int8)},
+            ),
             "the second factor has a scale for each of something else than its columns",
         ),
     ],
-)  # fmt: skip
+)
 def test_others_stay(net: Any, reason: str) -> None:
     assert any(reason in one for one in refusals(PASS, *net)), refusals(PASS, *net)

@@ -32,28 +32,60 @@ WINDOW = {"strides": [2, 1], "auto_pad": "SAME_UPPER"}
 @pytest.mark.parametrize(
     ("operator", "inputs", "constants", "engines"),
     [
-        (op("QuantizedConv", 3, **SCALES, **WINDOW), [whole("int16", 2, 7, 9, 4), whole("int8", 6, 3, 3, 4), BIAS],
-         [1, 2], ["INT8"]),
-        (op("QuantizedConv", 3, **SCALES, **WINDOW, group=6),
-         [whole("int16", 2, 7, 9, 6), whole("int8", 6, 3, 3, 1), BIAS], [1, 2], ["INT8_DEPTHWISE", "INT8"]),
-        (op("QuantizedConvTranspose", 4, **SCALES, **WINDOW),
-         [whole("int16", 2, 4, 5, 3), whole("int8", 6, 3, 3, 3), np.array([7, 5]), BIAS], [1, 2, 3], ["INT8"]),
-        (op("QuantizedFullyConnected", 3, **SCALES), [whole("int16", 9, 3000), whole("int8", 6, 3000), BIAS],
-         [1, 2], ["INT8"]),
-        (op("QuantizedMatMul", 2, A_scale=0.1, B_scale=0.1, Y_scale=70.0),
-         [whole("int16", 2, 9, 300), whole("int16", 300, 5)], [], ["INT8"]),
-        (op("QuantizedMatMul", 2, A_scale=0.1, B_scale=0.1, Y_scale=70.0),
-         [whole("int16", 2, 9, 300), whole("int8", 300, 5)], [1], ["INT8"]),
-        (op("QuantizedAdd", 2, A_scale=0.1, B_scale=0.3, Y_scale=0.5), [whole("int16", 200, 300), whole("int16", 300)],
-         [], ["NUMPY"]),
-        (op("QuantizedAveragePool", kernel_shape=[3, 2], Y_scale=0.1, **WINDOW), [whole("int16", 1, 8, 9, 5)],
-         [], ["INT8"]),
+        (
+            op("QuantizedConv", 3, **SCALES, **WINDOW),
+            [whole("int16", 2, 7, 9, 4), whole("int8", 6, 3, 3, 4), BIAS],
+            [1, 2],
+            ["INT8"],
+        ),
+        (
+            op("QuantizedConv", 3, **SCALES, **WINDOW, group=6),
+            [whole("int16", 2, 7, 9, 6), whole("int8", 6, 3, 3, 1), BIAS],
+            [1, 2],
+            ["INT8_DEPTHWISE", "INT8"],
+        ),
+        (
+            op("QuantizedConvTranspose", 4, **SCALES, **WINDOW),
+            [whole("int16", 2, 4, 5, 3), whole("int8", 6, 3, 3, 3), np.array([7, 5]), BIAS],
+            [1, 2, 3],
+            ["INT8"],
+        ),
+        (
+            op("QuantizedFullyConnected", 3, **SCALES),
+            [whole("int16", 9, 3000), whole("int8", 6, 3000), BIAS],
+            [1, 2],
+            ["INT8"],
+        ),
+        (
+            op("QuantizedMatMul", 2, A_scale=0.1, B_scale=0.1, Y_scale=70.0),
+            [whole("int16", 2, 9, 300), whole("int16", 300, 5)],
+            [],
+            ["INT8"],
+        ),
+        (
+            op("QuantizedMatMul", 2, A_scale=0.1, B_scale=0.1, Y_scale=70.0),
+            [whole("int16", 2, 9, 300), whole("int8", 300, 5)],
+            [1],
+            ["INT8"],
+        ),
+        (
+            op("QuantizedAdd", 2, A_scale=0.1, B_scale=0.3, Y_scale=0.5),
+            [whole("int16", 200, 300), whole("int16", 300)],
+            [],
+            ["NUMPY"],
+        ),
+        (
+            op("QuantizedAveragePool", kernel_shape=[3, 2], Y_scale=0.1, **WINDOW),
+            [whole("int16", 1, 8, 9, 5)],
+            [],
+            ["INT8"],
+        ),
         (op("QuantizedSoftmax", X_scale=0.01), [whole("int16", 300, 90)], [], ["NUMPY"]),
         (op("QuantizedTanh", X_scale=0.01, Y_scale=2.0**-15), [whole("int16", 300, 90)], [], ["TABLE"]),
         (op("QuantizedResizeBilinear", 2), [whole("int16", 2, 5, 6, 3), np.array([9, 4])], [1], ["NUMPY"]),
         (op("Requantize", X_scale=0.01, Y_scale=0.001, to=INT32), [whole("int16", 300, 90)], [], ["TABLE"]),
     ],
-)  # fmt: skip
+)
 def test_engines(operator: OperatorDef, inputs: Any, constants: Any, engines: Any) -> None:
     assert assert_engines_match_reference(operator, inputs, terms=3000, constants=constants) == engines
 
@@ -67,19 +99,34 @@ def test_a_pool_of_many_pixels_is_left_to_the_reference() -> None:
 @pytest.mark.parametrize(
     ("operator", "inputs", "reason"),
     [
-        (op("QuantizedConv", 3, **SCALES), [whole("int16", 1, 3, 3, 1), whole("int8", 1, 1, 1, 1),
-         np.zeros(1, np.int32)], "the bias must be int64"),
-        (op("QuantizedConv", 2, **SCALES), [whole("int16", 1, 3, 3, 1), whole("int16", 1, 1, 1, 1)],
-         "the weights must be int8"),
-        (op("QuantizedConv", 2, **SCALES, X_zero_point=1), [whole("int16", 1, 3, 3, 1), whole("int8", 1, 1, 1, 1)],
-         "zero points of int16 must be 0"),
-        (op("QuantizedConv", 2, X_scale=1.0, W_scales=[2.0**14], Y_scale=1.0),
-         [whole("int16", 1, 3, 3, 1), whole("int8", 1, 1, 1, 1)], "must be less than 16384"),
-        (op("QuantizedPRelu", 2, A_scale=1.0, B_scale=1.0, Y_scale=1.0), [whole("int16", 4), whole("int16", 4)],
-         "the slopes of int16 must be int8"),
+        (
+            op("QuantizedConv", 3, **SCALES),
+            [whole("int16", 1, 3, 3, 1), whole("int8", 1, 1, 1, 1), np.zeros(1, np.int32)],
+            "the bias must be int64",
+        ),
+        (
+            op("QuantizedConv", 2, **SCALES),
+            [whole("int16", 1, 3, 3, 1), whole("int16", 1, 1, 1, 1)],
+            "the weights must be int8",
+        ),
+        (
+            op("QuantizedConv", 2, **SCALES, X_zero_point=1),
+            [whole("int16", 1, 3, 3, 1), whole("int8", 1, 1, 1, 1)],
+            "zero points of int16 must be 0",
+        ),
+        (
+            op("QuantizedConv", 2, X_scale=1.0, W_scales=[2.0**14], Y_scale=1.0),
+            [whole("int16", 1, 3, 3, 1), whole("int8", 1, 1, 1, 1)],
+            "must be less than 16384",
+        ),
+        (
+            op("QuantizedPRelu", 2, A_scale=1.0, B_scale=1.0, Y_scale=1.0),
+            [whole("int16", 4), whole("int16", 4)],
+            "the slopes of int16 must be int8",
+        ),
         (op("QuantizedTanh", X_scale=1.0, Y_scale=0.1), [whole("int16", 4)], r"Y_scale 2\*\*-15"),
     ],
-)  # fmt: skip
+)
 def test_refusals(operator: OperatorDef, inputs: Any, reason: str) -> None:
     with pytest.raises(OperatorError, match=reason):
         run_kernel(operator, inputs, "REFERENCE", list(range(1, len(inputs))))
