@@ -66,9 +66,10 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--calibration",
-        default="minmax",
+        default="auto",
         metavar="METHOD",
-        help="how ranges of activations are chosen: minmax, percentile, mse or entropy (default: %(default)s)",
+        help="how ranges of activations are chosen: minmax, percentile, mse, entropy, or auto, the best of the first "
+        "three on the data (default: %(default)s)",
     )
     parser.add_argument(
         "--per-tensor",
@@ -99,7 +100,8 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
         "--snr",
         type=float,
         metavar="DB",
-        help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data",
+        help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data; "
+        "-inf: whatever it is (default: 10 with integer activations, unless --must or --table is given)",
     )
     parser.add_argument(
         "--must",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from functools import partial
+from typing import AbstractSet, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 import optimize
 from optimize import pipeline
-from optimize.quantization.calibration import Sample, calibrated
+from optimize.quantization.calibration import Calibration, Sample, calibrated
 from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.equalize_layers import equalized
 from optimize.quantization.formats import FLOAT32, Grid, grid_of
@@ -30,6 +31,9 @@ from runtime_arm.pair.pair import Pair
 
 FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
 REMOVING = (pipeline.TIDYING,)
+AUTO = "auto"
+TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
+MARGIN = 2.0  # dB by which ranges that cut off the ends must be better: of other samples they cut off more
 Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
 Choose = Callable[[str], Choice]
 
@@ -107,24 +111,30 @@ def integer_builder(
     methods: Methods,
     progress: Progress,
 ) -> Build:
-    """Where nobody says whether layers are equalized, the better pair is built, as the samples show."""
+    """Where nobody says how ranges are chosen, or whether layers are equalized, the best pair is built, as the samples
+    show."""
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
     check_layers(table, [layer.name for layer in layers_of(program, least=1)])
-    builds = []
+    builds: List[Tuple[str, Build]] = []
     if not methods.equalize:
-        builds.append(_builder(program, pair, (), samples, asked, table, methods, progress))
+        builds += _builders(program, pair, (), samples, asked, table, methods, progress)
     if methods.equalize is not False:
         other, changed = equalized(program)
         if changed or not builds:
-            builds.append(_builder(other, pair, changed, samples, asked, table, methods, progress))
+            builds += _builders(other, pair, changed, samples, asked, table, methods, progress)
     if len(builds) == 1:
-        return builds[0]
+        return builds[0][1]
     noise = OutputNoise(program.pair(pair), samples, before_softmax=True)
-    return max(builds, key=lambda build: noise.of(build(frozenset(), QuantizationReport())))
+
+    def ratio(one: Tuple[str, Build]) -> float:
+        method, build = one
+        return noise.of(build(frozenset(), QuantizationReport())) - (0 if method == TRIED[0] else MARGIN)
+
+    return max(builds, key=ratio)[1]
 
 
-def _builder(
+def _builders(
     program: Program,
     pair: Pair,
     changed: Sequence[str],
@@ -133,12 +143,13 @@ def _builder(
     table: Table,
     methods: Methods,
     progress: Progress,
-) -> Build:
-    """changed: the layers that are equalized."""
+) -> Iterator[Tuple[str, Build]]:
+    """One for each way to choose ranges, by its name. changed: the layers that are equalized."""
     folded = program.pair(pair)
     layers = {layer.name: layer for layer in layers_of(program, least=1)}
+    tried = TRIED if methods.calibration == AUTO else (methods.calibration,)
     blobs = blobs_to_calibrate(program)
-    measured = calibrated(folded, blobs, samples, methods.calibration, progress, methods.folder)
+    measured = [calibrated(folded, blobs, samples, one, progress, methods.folder) for one in tried]
     everything = chooser(asked, table, frozenset())
     rounded: Dict[str, Rounded] = {}
     if methods.round_by_data:
@@ -156,7 +167,7 @@ def _builder(
     dtype = np.dtype(np.int16 if wide else np.int8)
     precision = Precision(dtype, methods.per_tensor, methods.correct_biases, rounded)
 
-    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+    def build(measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
         choose = chooser(asked, table, floats)
         integers = to_integers(program, folded, measured, lambda op: _on_integers(choose(layer_name(op))), precision)
         packed: List[LayerReport] = []
@@ -177,7 +188,7 @@ def _builder(
         ]
         return result
 
-    return build
+    yield from ((one, partial(build, ranges)) for one, ranges in zip(tried, measured))
 
 
 def _on_integers(choice: Choice) -> bool:

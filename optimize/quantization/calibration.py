@@ -2,7 +2,8 @@
 
     minmax       the least and the largest value of all samples
     percentile   the range that leaves out one value in 10,000 at either end
-    mse          the range whose 256 steps have the least squared error, of a few that cut off the ends
+    mse          the range whose 256 steps have the least squared error, of a few that cut off the ends; each sample's
+                 error is divided by its mean square, so that a few samples of large numbers do not decide for all
     entropy      the range that keeps the distribution best: least Kullback-Leibler divergence (as TensorRT chooses it)
 
 All but minmax collect a histogram a blob in a first pass's range, so samples are read twice; a histogram takes 16 kB
@@ -31,6 +32,7 @@ BINS = 2048
 _LEFT_OUT = 1e-4
 _STEPS = 255
 _CUTS = np.linspace(1.0, 0.3, 36)  # shares of the range that are tried
+_SHORT_CUTS = np.geomspace(0.28, 0.005, 36)  # where few samples have nearly all of the range
 Sample = Mapping[str, Array]
 
 
@@ -57,7 +59,7 @@ class _Statistics:
     def __init__(self) -> None:
         self.low, self.high = math.inf, -math.inf
         self.sums, self.rows = np.zeros(0), 0
-        self.histogram: Array = np.zeros(0, np.int64)
+        self.histogram: Array = np.zeros(0)
 
     @staticmethod
     def of(arrays: Mapping[str, Array], prefix: str) -> _Statistics:
@@ -83,11 +85,13 @@ class _Statistics:
             self.sums = sums if self.sums.shape != sums.shape else self.sums + sums
             self.rows += values.size // values.shape[axis]
 
-    def count(self, values: Array) -> None:
+    def count(self, values: Array, alike: bool) -> None:
+        """alike: a value counts as the reciprocal of the mean square of its sample."""
         if not self.histogram.size:
-            self.histogram = np.zeros(BINS, np.int64)
-        if self.low < self.high:
-            self.histogram += np.histogram(values, BINS, (self.low, self.high))[0]
+            self.histogram = np.zeros(BINS)
+        square = float(np.square(values, dtype=np.float64).mean()) if alike and values.size else 1.0
+        if self.low < self.high and square > 0:
+            self.histogram += np.histogram(values, BINS, (self.low, self.high))[0] / square
 
 
 def calibrated(
@@ -117,7 +121,7 @@ def calibrated(
                 if not bool(np.isfinite(values).all()):
                     raise UsageError(f"blob {name!r} is not finite on sample {place + 1}")
                 if number:
-                    found[name].count(values)
+                    found[name].count(values, method == "mse")
                 else:
                     found[name].meet(values)
             kept.write(_to_be_kept(step + 1, found), "calibration", method, *names, now=step + 1 == total)
@@ -172,8 +176,8 @@ def _percentile(statistics: _Statistics) -> Range:
     return Range(float(low), float(high))
 
 
-def _candidates(statistics: _Statistics) -> List[Range]:
-    return [Range(min(statistics.low, 0) * cut, max(statistics.high, 0) * cut) for cut in _CUTS]
+def _candidates(statistics: _Statistics, cuts: Array) -> List[Range]:
+    return [Range(min(statistics.low, 0) * cut, max(statistics.high, 0) * cut) for cut in cuts]
 
 
 def _least_error(statistics: _Statistics) -> Range:
@@ -188,7 +192,7 @@ def _least_error(statistics: _Statistics) -> Range:
         inside = np.where(clipped == centres, step * step / 12, np.square(clipped - centres))
         return float((inside * counts).sum())
 
-    return min(_candidates(statistics), key=error)
+    return min(_candidates(statistics, np.concatenate([_CUTS, _SHORT_CUTS])), key=error)
 
 
 def _least_divergence(statistics: _Statistics) -> Range:
@@ -214,4 +218,4 @@ def _least_divergence(statistics: _Statistics) -> Range:
         some = wanted > 0
         return float((wanted[some] * np.log(wanted[some] / np.maximum(actual[some], 1e-12))).sum())
 
-    return min(_candidates(statistics), key=divergence)
+    return min(_candidates(statistics, _CUTS), key=divergence)

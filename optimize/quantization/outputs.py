@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Dict, List, Sequence
 
 import numpy as np
@@ -32,12 +33,13 @@ class OutputNoise:
         self._wanted = _outputs(original, self._samples, self._names)
 
     def of(self, pair: Pair) -> float:
-        """The signal-to-noise ratio of the worst output, in dB. Outputs that are no numbers do not count."""
+        """The signal-to-noise ratio of the worst output, in dB: the median of the samples, of which a few with large
+        outputs must not decide for all. Outputs that are no numbers do not count."""
         written = {name for op in pair.predict_net.op for name in op.output}
         names = [name if name in written else own for name, own in zip(self._names, pair.predict_net.external_output)]
         actual = _outputs(pair, self._samples, names)
         ratios = [
-            decibels([noise(wanted[name], found[name]) for wanted, found in zip(self._wanted, actual)])
+            median(decibels([noise(wanted[name], found[name])]) for wanted, found in zip(self._wanted, actual))
             for name, first in self._wanted[0].items()
             if name in actual[0]
             and first.dtype.kind in _NUMBERS

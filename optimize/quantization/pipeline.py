@@ -2,8 +2,8 @@
 
 Weights alone: the pair is optimised, then each layer's weight is packed. With integer activations: batch norms are
 folded, layers equalized, ranges calibrated, weights rounded, the net is rewritten to integers, layers that stay float
-are packed, and the result is optimised. Where a signal-to-noise ratio is demanded, the layers that spoil it most are
-found by quantising them one at a time, and as few of them as possible stay float.
+are packed, and the result is optimised. Where the outputs are too noisy, the layers that spoil them most are found by
+quantising them one at a time, and as few of them as possible stay float.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, NamedTuple, Optional, Sequence
 
 import optimize
-from optimize.quantization.builders import Build, Methods, integer_builder, weight_builder
+from optimize.quantization.builders import AUTO, Build, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.outputs import OutputNoise
@@ -25,6 +25,8 @@ from runtime_arm.files import AnyPath
 from runtime_arm.pair.pair import Pair
 
 ROUNDINGS = ("data", "nearest")
+LEAST_SNR = 10.0  # dB, unless something else is demanded: the error is a third of the output
+GOOD_SNR = 25.0  # dB: below, the report says so
 
 
 def quantize(
@@ -34,7 +36,7 @@ def quantize(
     activations: Optional[str] = None,
     *,
     table: Optional[Table] = None,
-    calibration: str = "minmax",
+    calibration: str = AUTO,
     per_tensor: bool = False,
     equalize: Optional[bool] = None,
     correct_biases: bool = True,
@@ -51,13 +53,16 @@ def quantize(
     weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
     floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
     "int16" for TensorFlow Lite's integer arithmetic throughout, all with int8 weights. table: what single layers are
-    stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``).
+    stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``); "auto"
+    for the best of minmax, percentile and mse on the samples.
     per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not one for each filter. equalize: whether
     neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what is better on the
     samples. correct_biases: whether biases of integer layers take off by how much rounded weights shift means.
     rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``), "nearest" each by
-    itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs, in dB;
-    layers stay float until it is reached. accept: whether a pair is good enough; layers stay float until it is.
+    itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs on the
+    samples, in dB; layers stay float until it is reached. accept: whether a pair is good enough; layers stay float
+    until it is. Without ``snr``, ``accept`` and ``table``, integer activations must reach 10 dB: outputs that are
+    mostly noise are no use to anybody. ``-math.inf`` takes them as they are.
     folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
@@ -78,8 +83,8 @@ def quantize(
     demanding = snr is not None or accept is not None
     if (integers or demanding) and not given:
         raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
-    if calibration not in METHODS:
-        raise UsageError(f"calibration can be {', '.join(METHODS)}; got {calibration!r}")
+    if calibration not in (AUTO, *METHODS):
+        raise UsageError(f"calibration can be {', '.join((AUTO, *METHODS))}; got {calibration!r}")
     if {"int8", "int16"} <= asked_for:
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
     if rounding not in ROUNDINGS:
@@ -90,6 +95,8 @@ def quantize(
         build = integer_builder(pair, given, asked, table, methods, progress)
     else:
         build = weight_builder(pair, given, asked, table, methods, progress)
+    if integers and not (demanding or table):
+        snr = LEAST_SNR
     result = _within(pair, build, given, _Demand(snr, accept), report, progress)
     return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
 
@@ -128,8 +135,9 @@ def _within(
     if not samples:
         return result
     noise, before_softmax = OutputNoise(pair, samples), OutputNoise(pair, samples, before_softmax=True)
-    report.output_snr = noise.of(result)
+    report.output_snr = at_first = noise.of(result)
     if demand.met(result, noise):
+        _warn(report, demand)
         return result
     layers = [row.layer for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
 
@@ -147,4 +155,19 @@ def _within(
         row._replace(alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats else row.reason)
         for row in report.layers
     ]
+    report.notes.append(
+        f"{len(floats)} of {len(report.layers)} layers stay float: without, the worst output has a signal-to-noise "
+        f"ratio of {at_first:.1f} dB"
+    )
+    _warn(report, demand)
     return result
+
+
+def _warn(report: QuantizationReport, demand: _Demand) -> None:
+    """Says that the outputs are noisy, unless somebody has said how noisy they may be."""
+    ratio = report.output_snr
+    if ratio is not None and ratio < GOOD_SNR and demand in ((None, None), (LEAST_SNR, None)):
+        report.notes.append(
+            f"the worst output has a signal-to-noise ratio of {ratio:.1f} dB: look at what the pair answers; with a "
+            f"demand of {GOOD_SNR:g} dB (--snr {GOOD_SNR:g}), more layers stay float"
+        )

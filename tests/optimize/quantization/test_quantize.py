@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List
+import math
+from typing import Any, Dict, Iterator, List
 
 import numpy as np
 import pytest
 
 from optimize import optimize, quantize
-from optimize.quantization import QuantizationReport
+from optimize.quantization import QuantizationReport, pipeline
 from optimize.quantization.formats import FORMATS
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.table import Choice
@@ -114,7 +115,7 @@ def test_inputs_and_outputs_stay_what_they_are(pair: Pair) -> None:
     assert {info.name: info.dtype for info in small.outputs} == {info.name: info.dtype for info in pair.outputs}
 
 
-@pytest.mark.parametrize("calibration", ["minmax", "percentile", "mse", "entropy"])
+@pytest.mark.parametrize("calibration", ["auto", "minmax", "percentile", "mse", "entropy"])
 def test_every_calibration_gives_close_answers(pair: Pair, calibration: str) -> None:
     assert snr(pair, quantize(pair, samples(16), activations="int8", calibration=calibration)) > 20
 
@@ -139,6 +140,45 @@ def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) ->
     assert 0 < len(floats) < len(report.layers)
     assert all(row.reason for row in floats)
     assert {"tflite.QuantizedConv", "tflite.Dequantize"} & set(types(mixed))
+
+
+def offset() -> Pair:
+    """A net whose middle blob is about 1,000, of which eight bits leave nothing of what matters."""
+    text = """net "offset": x, w1, up, w2, down -> y
+        Conv(x, w1, up) -> a  kernel=1
+        Conv(a, w2, down) -> y  kernel=1"""
+    identity = np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1)
+    values = {"w1": identity, "up": np.full(3, 1000, np.float32), "w2": identity, "down": np.full(3, -1000, np.float32)}
+    return pair_of(text, values, SHAPES)
+
+
+def test_outputs_that_would_be_noise_keep_layers_in_float() -> None:
+    report = QuantizationReport()
+    mixed = quantize(offset(), samples(4), activations="int8", report=report)
+    assert snr(offset(), mixed) > 10
+    assert any("layers stay float: without, the worst output" in note for note in report.notes)
+    taken = quantize(offset(), samples(4), activations="int8", snr=-math.inf, report=QuantizationReport())
+    assert snr(offset(), taken) < 10
+
+
+def test_a_noisy_output_is_reported_unless_it_was_asked_for(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "GOOD_SNR", 100.0)
+    cases: List[Any] = [({}, True), ({"snr": -math.inf}, False), ({"accept": lambda candidate: True}, False)]
+    for options, warned in cases:
+        report = QuantizationReport()
+        quantize(pair, samples(4), activations="int8", report=report, **options)
+        assert any("look at what the pair answers" in note for note in report.notes) == warned
+
+
+@pytest.mark.parametrize("calibration", ["mse", "auto"])
+def test_a_few_samples_of_large_numbers_do_not_spoil_the_others(pair: Pair, calibration: str) -> None:
+    odd = [{"x": sample["x"] * 300} for sample in samples(2, seed=3)]
+    cut, whole = (
+        quantize(pair, [*samples(30), *odd], activations="int8", snr=-math.inf, calibration=one)
+        for one in (calibration, "minmax")
+    )
+    judged = OutputNoise(pair, samples(8, seed=1))
+    assert judged.of(cut) > judged.of(whole) + 10
 
 
 def test_layers_stay_float_until_the_pair_is_accepted(pair: Pair) -> None:
