@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Dict, List, Sequence
+from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -33,19 +33,26 @@ class OutputNoise:
         self._wanted = _outputs(original, self._samples, self._names)
 
     def of(self, pair: Pair) -> float:
-        """The signal-to-noise ratio of the worst output, in dB: the median of the samples, of which a few with large
-        outputs must not decide for all. Outputs that are no numbers do not count."""
+        """The signal-to-noise ratio of the worst output, in dB: of all samples together or of the median one, whichever
+        is lower. A few samples of large outputs must not decide for all, and must not be forgotten.
+
+        Outputs that are no numbers do not count.
+        """
         written = {name for op in pair.predict_net.op for name in op.output}
         names = [name if name in written else own for name, own in zip(self._names, pair.predict_net.external_output)]
         actual = _outputs(pair, self._samples, names)
         ratios = [
-            median(decibels([noise(wanted[name], found[name])]) for wanted, found in zip(self._wanted, actual))
+            _lower([noise(wanted[name], found[name]) for wanted, found in zip(self._wanted, actual)])
             for name, first in self._wanted[0].items()
             if name in actual[0]
             and first.dtype.kind in _NUMBERS
             and all(w[name].shape == f[name].shape for w, f in zip(self._wanted, actual))
         ]
         return min(ratios, default=0.0)
+
+
+def _lower(samples: Sequence[Tuple[float, float]]) -> float:
+    return min(decibels(samples), median(decibels([one]) for one in samples))
 
 
 def _outputs(pair: Pair, samples: Sequence[Sample], names: Sequence[str]) -> List[Dict[str, Array]]:
