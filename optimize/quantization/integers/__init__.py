@@ -72,6 +72,7 @@ def to_integers(
     scales = shared_scales(program, measured.ranges, precision.dtype)
     net = IntegerNet(program, scales, measured.means, precision)
     kept: List[Tuple[OperatorDef, str]] = []
+    outputs = set(program.net.external_output)
     for place, op in enumerate(program.net.op):
         if place in net.done:
             continue
@@ -81,6 +82,8 @@ def to_integers(
             reason = "it was asked to stay float"
         elif rule is not None and any(name not in net.scales for name in op.output[:1]):
             reason = "its range is not known"
+        elif rule is not None and any(program.readers(name) or name in outputs for name in op.output[1:]):
+            reason = "its second output is used"
         elif rule is not None:
             reason = rule(net, op)
         if reason is not None:

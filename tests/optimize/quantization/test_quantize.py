@@ -199,6 +199,16 @@ def test_layers_stay_float_until_the_pair_is_accepted(pair: Pair) -> None:
         quantize(pair, samples(4), activations="int8", accept=lambda candidate: False)
 
 
+def test_an_operator_whose_second_output_is_an_output_stays_float() -> None:
+    text = """net "shapes": x, w, b -> y, old
+        Conv(x, w, b) -> a  kernel=1
+        Reshape(a) -> y, old  shape=[3, -1]"""
+    values = {"w": np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1), "b": np.ones(3, np.float32)}
+    small = quantize(pair_of(text, values, SHAPES), samples(2), activations="int8")
+    with Predictor(small, threads=1) as predictor:
+        assert predictor.run(samples(1)[0])["old"].tolist() == [1, 3, 16, 16]
+
+
 def test_a_table_decides_for_its_layers(pair: Pair) -> None:
     report = QuantizationReport()
     table = {"FC g": Choice("float16", "float32")}
