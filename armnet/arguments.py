@@ -19,6 +19,12 @@ def add_pair(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         parser.add_argument("pair", metavar="PAIR", nargs="+", help=PAIR)
 
 
+def add_labels_and_task(parser: argparse.ArgumentParser) -> None:
+    """--labels and --task, which make answers of outputs."""
+    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
+    parser.add_argument("--task", metavar="TASK", help="what the outputs mean: classes, boxes, mask, yolov8, ...")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """--json, which every command takes."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from runtime_arm.errors import OperatorError, UsageError, there_are
 from runtime_arm.results.facts import pictures_of
 
 if TYPE_CHECKING:
+    from runtime_arm.netdef import Array
     from runtime_arm.pair.metadata import TensorInfo
     from runtime_arm.pair.pair import Pair
 
@@ -47,6 +48,16 @@ def shapes_of(words: Sequence[str], pair: Pair) -> Dict[str, List[int]]:
         if info.name == sound.get("input") and not info.is_static and len(info.shape or ()) == 2:
             shapes.setdefault(info.name, [1, window])
     return shapes
+
+
+def feeds_of(files: Optional[Sequence[str]], pair: Pair, shapes: Mapping[str, Sequence[int]]) -> Mapping[str, Array]:
+    """The inputs of one run: what --input names, or else random ones of these shapes."""
+    from exporter.bundle.random_inputs import random_inputs
+    from runtime_arm.app.inputs import read_single_run
+
+    if files:
+        return read_single_run(files, pair.inputs, pair.meta.get("preprocessing") or {})
+    return random_inputs(pair, shapes=shapes)
 
 
 def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[str]:

@@ -56,9 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
     from armnet.opening import pair_of
     from armnet.rivals import NOTE, Original
-    from armnet.shapes import require_sizes, shapes_of, sizes_assumed
-    from exporter.bundle.random_inputs import random_inputs
-    from runtime_arm.app.inputs import read_single_run
+    from armnet.shapes import feeds_of, require_sizes, shapes_of, sizes_assumed
     from runtime_arm.execution.predictor import Predictor
     from runtime_arm.machine.cores import useful_cores
 
@@ -78,11 +76,7 @@ def run(args: argparse.Namespace) -> int:
                 stack.enter_context(beside)
             report = stack.enter_context(progress(f"{threads} threads"))
             original = Original(pair, Path(args.pair[0]), args.model)
-            feeds = (
-                read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
-                if args.input
-                else random_inputs(pair, shapes=shapes)
-            )
+            feeds = feeds_of(args.input, pair, shapes)
             with sizes_assumed(pair.inputs, feeds if args.input else shapes):
                 require_sizes(pair.inputs, feeds if args.input else shapes)
                 measured, heard = measure(predictor, original, feeds, against, args.runs, report, beside)

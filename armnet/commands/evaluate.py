@@ -30,7 +30,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from armnet.arguments import PAIR, add_device, add_json, add_shapes, add_threads
+from armnet.arguments import PAIR, add_device, add_json, add_labels_and_task, add_shapes, add_threads
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, metavar="N", help="evaluate N examples, spread evenly (default: all)")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures of what went wrong")
     parser.add_argument("--fresh", action="store_true", help="start again, whatever an interrupted run has answered")
-    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
-    parser.add_argument("--task", metavar="TASK", help="what the outputs mean: classes, boxes, mask, yolov8, ...")
+    add_labels_and_task(parser)
     add_shapes(parser, "shapes of inputs where the pair leaves sizes open")
     add_threads(parser)
     add_device(parser)

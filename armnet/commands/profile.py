@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import pair_of
-    from armnet.shapes import require_sizes, shapes_of, sizes_assumed
-    from exporter.bundle.random_inputs import random_inputs
-    from runtime_arm.app.inputs import read_single_run
+    from armnet.shapes import feeds_of, require_sizes, shapes_of, sizes_assumed
     from runtime_arm.execution.predictor import Predictor
     from runtime_arm.execution.profiling import profile
 
@@ -47,11 +45,7 @@ def run(args: argparse.Namespace) -> int:
     pair = pair_of(args.pair)
     with Predictor(pair, threads=args.threads, device=args.device, half=args.half) as predictor:
         shapes = shapes_of(args.shape, pair)
-        feeds = (
-            read_single_run(args.input, pair.inputs, pair.meta.get("preprocessing") or {})
-            if args.input
-            else random_inputs(pair, shapes=shapes)
-        )
+        feeds = feeds_of(args.input, pair, shapes)
         with sizes_assumed(pair.inputs, feeds if args.input else shapes):
             require_sizes(pair.inputs, feeds if args.input else shapes)
             timings = profile(predictor, feeds, args.rounds)

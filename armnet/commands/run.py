@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
-from armnet.arguments import PAIR, add_device, add_json, add_shapes, add_threads
+from armnet.arguments import PAIR, add_device, add_json, add_labels_and_task, add_shapes, add_threads
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE", help="write all results to a .jsonl or .csv, or the outputs, stacked, to an .npz"
     )
     parser.add_argument("--draw", metavar="DIR", help="write each picture with its result drawn over it to this folder")
-    parser.add_argument("--task", metavar="TASK", help="what the outputs mean: classes, boxes, mask, yolov8, ...")
+    add_labels_and_task(parser)
     parser.add_argument("--score", type=float, metavar="S", help="the least score that counts (default: the family's)")
     parser.add_argument(
         "--every", type=int, default=1, metavar="N", help="of a video or camera, one frame in N (default: %(default)s)"
@@ -61,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_threads(parser)
     add_device(parser)
-    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
     parser.add_argument("--top", type=int, metavar="K", help="of a classifier, print the K best classes (default: 5)")
     parser.add_argument(
         "--state",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from armnet.arguments import add_device, add_json, add_pair, add_shapes, add_threads
+from armnet.arguments import add_device, add_json, add_labels_and_task, add_pair, add_shapes, add_threads
 from runtime_arm.errors import UsageError
 
 
@@ -45,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="requests that may wait for their turn (default: %(default)s)",
     )
-    parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
-    parser.add_argument("--task", metavar="TASK", help="what the outputs mean: classes, boxes, mask, yolov8, ...")
+    add_labels_and_task(parser)
     parser.add_argument("--score", type=float, metavar="S", help="the least score that counts (default: the family's)")
     parser.add_argument(
         "--top", type=int, default=5, metavar="K", help="classes that are listed (default: %(default)s)"

@@ -20,7 +20,7 @@ from exporter.to_onnx.translator import Translator
 from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
 from optimize.rewriting.shapes import SpecsByName, known_inputs
-from optimize.rewriting.single_assignment import names_in, single_assignment
+from optimize.rewriting.single_assignment import names_in, names_read, single_assignment
 from optimize.rewriting.unpacking import LOAD, with_unpacking
 from optimize.rewriting.weights import Weights
 from runtime_arm.errors import ExportError, UsageError
@@ -83,7 +83,7 @@ def _translated(pair: Pair, shapes: Shapes, integers: str) -> Tuple[onnx.ModelPr
     _refuse_sequences(net)
     types = Types(OPSET)
     constants = Constants(names_in(net), types)
-    graph = Graph(constants, set(_read_in(net)))
+    graph = Graph(constants, names_read(net))
     weights = _weights(pair, net)
     choices = known_inputs(single_assignment(net), weights, inputs)
     for info in inputs:
@@ -124,15 +124,6 @@ def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:
             f"(--shape {info.name}=1,3,224,224)"
         )
     return replace(info, shape=tuple(shape), dtype=info.dtype or "float32")
-
-
-def _read_in(net: NetDef) -> Iterator[str]:
-    """Every blob that anything in the net or its sub-nets reads."""
-    yield from net.external_output
-    for op in net.op:
-        yield from op.reads()
-        for sub in op.subnets():
-            yield from _read_in(sub)
 
 
 def _weights(pair: Pair, net: NetDef) -> SpecsByName:

@@ -17,13 +17,13 @@ from exporter.to_onnx.operand import ONNX_NUMBERS
 from runtime_arm.errors import ExportError
 from runtime_arm.files import AnyPath, Chunk, write_file
 from runtime_arm.netdef import Array
+from runtime_arm.netdef.wire import BYTES, encode_tag, encode_varint
 
 LARGEST_MODEL = (1 << 31) - (1 << 20)  # bytes, with room for everything except weights
 EXTERNAL_NBYTES = 1024  # smaller constants stay in the model
 ALIGNMENT = 64  # of tensors in the second file, so that they can be mapped
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9  # field numbers
-_BYTES = 2  # wire type of length-delimited fields
 
 
 def write_model(
@@ -108,16 +108,7 @@ def _raw_tag(size: int) -> bytes:
 
 def _tag(field: int, length: int) -> bytes:
     """A field's number, its wire type and its length."""
-    return _varint(field << 3 | _BYTES) + _varint(length)
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)
+    return encode_tag(field, BYTES) + encode_varint(length)
 
 
 def _places(arrays: List[Tuple[str, Array]]) -> dict[str, int]:

@@ -10,7 +10,7 @@ are pictures. All sizes are fixed; an open batch becomes 1.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 from exporter.to_tflite.graph import Graph, Operand, drop_unread, fuse_activations, spread_scales, store_halves
 from exporter.to_tflite.layout import Order, channels_last, held, plain
@@ -22,7 +22,7 @@ from exporter.to_tflite.writer import to_bytes
 from optimize import pipeline
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report
-from optimize.rewriting.single_assignment import single_assignment
+from optimize.rewriting.single_assignment import names_read, single_assignment
 from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.unpacking import LOAD, with_unpacking
 from optimize.rewriting.weights import Weights
@@ -68,7 +68,7 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
         raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
     simple = _simplified(pair.replace(inputs=tuple(infos), tuning=None))
     net = single_assignment(simple.predict_net)
-    graph = Graph(set(_read_in(net)))
+    graph = Graph(names_read(net))
     blobs = _constants(simple, net)
     inputs: Dict[str, int] = {}
     turned: Set[str] = set()
@@ -120,15 +120,6 @@ def _with_shape(info: TensorInfo, shapes: Shapes, rule: Mapping[str, Any]) -> Te
             f"(--shape {info.name}={example})"
         )
     return TensorInfo(info.name, tuple(sizes), info.dtype)
-
-
-def _read_in(net: NetDef) -> Iterator[str]:
-    """Every blob that anything in the net or its sub-nets reads."""
-    yield from net.external_output
-    for op in net.op:
-        yield from op.reads()
-        for sub in op.subnets():
-            yield from _read_in(sub)
 
 
 def _constants(pair: Pair, net: NetDef) -> Dict[str, Operand]:

@@ -19,6 +19,12 @@ def names_mentioned(op: OperatorDef) -> Set[str]:
     return {*op.input, *op.output, *op.control_input}.union(*map(names_in, op.subnets()))
 
 
+def names_read(net: NetDef) -> Set[str]:
+    """Every blob that anything in the net or in a net inside it reads; its outputs are read, too."""
+    inside = (names_read(sub) for op in net.op for sub in op.subnets())
+    return {*net.external_output}.union(*(op.reads() for op in net.op), *inside)
+
+
 def names_held(op: OperatorDef) -> Set[str]:
     """The blobs that must keep their names for an operator: those that its sub-nets mention, and its control inputs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 from functools import cache
 from typing import Any, Collection, Dict, List
 
@@ -15,7 +14,7 @@ from runtime_arm.errors import ArmnetError, UnknownOperator
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry.specs import QuantizedTensor
-from tests.support.paths import GOLDENS
+from tests.support.paths import GOLDENS, module_at
 
 TERMS = 1024  # no recorded sum has more terms; Caffe2 also added them in float32
 
@@ -25,12 +24,7 @@ Case = Dict[str, Any]
 @cache
 def goldens_module() -> Any:
     """The reader in the folder of the recordings."""
-    spec = importlib.util.spec_from_file_location("load_goldens", GOLDENS / "load_goldens.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(GOLDENS / "load_goldens.py")
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import tempfile
 from functools import cache
@@ -17,7 +16,7 @@ from exporter import export
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
 from runtime_arm.pair.pair import Pair
-from tests.support.paths import GOLDENS
+from tests.support.paths import GOLDENS, module_at
 
 TERMS = 1024  # no recorded sum has more terms; Caffe also added them in float32
 # Cases with layer types of forks, which armnet knows and BVLC's Caffe does not.
@@ -30,14 +29,7 @@ Case = Dict[str, Any]
 @cache
 def load_cases() -> List[Case]:
     """Every recorded case; none where the recordings are absent."""
-    if not GOLDENS.is_dir():
-        return []
-    spec = importlib.util.spec_from_file_location("load_goldens", GOLDENS / "load_goldens.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return list(module.caffe_cases())
+    return list(module_at(GOLDENS / "load_goldens.py").caffe_cases()) if GOLDENS.is_dir() else []
 
 
 def golden_cases(*statuses: str) -> List[Any]:

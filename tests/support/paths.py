@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from pathlib import Path, PurePosixPath
-from typing import List
+from typing import Any, List
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "demo"
@@ -18,3 +19,13 @@ def tracked(*folders: str) -> List[PurePosixPath]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [PurePosixPath(line) for line in done.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def module_at(path: Path) -> Any:
+    """The Python file at a path that no package has, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -13,6 +13,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair.fills import fill
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 
 Shape = Tuple[int, int, int, int]
 
@@ -23,6 +26,11 @@ class RandomNet(NamedTuple):
     net: NetDef
     weights: Dict[str, np.ndarray]
     shape: Shape
+
+    def pair(self) -> Pair:
+        """The net with its weights."""
+        init = NetDef("init", tuple(fill(name, value) for name, value in self.weights.items()))
+        return Pair(init, self.net, (TensorInfo("x", self.shape, "float32"),)).check()
 
     def feed(self, seed: int = 0) -> Dict[str, np.ndarray]:
         return {"x": np.random.default_rng(seed).standard_normal(self.shape).astype(np.float32)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 from typing import Any, Dict, Iterator, List
 
@@ -14,7 +13,7 @@ from optimize.gradients import add_gradient_operators
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
-from tests.support.paths import GOLDENS
+from tests.support.paths import GOLDENS, module_at
 
 FOLDER = GOLDENS / "training"
 ONEFLOW = 2e-3  # how far OneFlow's arrays are from float64 formulas, relative to the largest magnitude
@@ -27,12 +26,7 @@ Case = Dict[str, Any]
 @cache
 def training_module() -> Any:
     """The reader in the folder of the recordings."""
-    spec = importlib.util.spec_from_file_location("load_training_goldens", FOLDER / "load_training_goldens.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(FOLDER / "load_training_goldens.py")
 
 
 def training_cases(reader: str) -> List[Case]:

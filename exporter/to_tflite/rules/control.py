@@ -13,6 +13,7 @@ from exporter.to_tflite.graph import Graph, Operand
 from exporter.to_tflite.layout import plain
 from exporter.to_tflite.model import Operation
 from exporter.to_tflite.rules import Call, Results, rule
+from optimize.rewriting.single_assignment import names_read
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import NetDef
 from runtime_arm.registry.specs import TensorSpec
@@ -41,7 +42,7 @@ class _Inner:
 
     def add(self, net: NetDef) -> List[TensorSpec]:
         """Translate the net; what its outputs are."""
-        self.graph.wanted.update(_read_in(net))
+        self.graph.wanted.update(names_read(net))
         self.translator.add_net(net)
         return [self.blobs[name].spec for name in net.external_output]
 
@@ -53,11 +54,6 @@ class _Inner:
             if number in taken or self.graph[number].value is not None:
                 number = self.graph.copied(number, name)
             self.graph.built.outputs.append(number)
-
-
-def _read_in(net: NetDef) -> List[str]:
-    inside = [name for op in net.op for sub in op.subnets() for name in _read_in(sub)]
-    return [*net.external_output, *(name for op in net.op for name in op.reads()), *inside]
 
 
 def _condition(call: Call, index: int) -> int:

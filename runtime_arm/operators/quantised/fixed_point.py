@@ -13,9 +13,9 @@ import numpy as np
 from runtime_arm.netdef import Array
 
 MOST = 2**31 - 1
-_EXP_MINUS_EIGHTH, _THIRD = 1895147668, 715827883  # exp(-1/8) and 1/3 in Q0.31
+EXP_MINUS_EIGHTH, THIRD = 1895147668, 715827883  # exp(-1/8) and 1/3 in Q0.31
 # exp(-2**k) in Q0.31 for k = -2 to 4.
-_EXP_MINUS_POWERS = (
+EXP_MINUS_POWERS = (
     (-2, 1672461947),
     (-1, 1302514674),
     (0, 790015084),
@@ -49,8 +49,8 @@ def _exp_of_quarter(a: Array) -> Array:
     x = a + (1 << 28)
     square = high_product(x, x)
     cube, fourth = high_product(square, x), high_product(square, square)
-    rest = divide_by_power(high_product(divide_by_power(fourth, 2) + cube, _THIRD) + square, 1)
-    return np.asarray(_EXP_MINUS_EIGHTH + high_product(_EXP_MINUS_EIGHTH, x + rest))
+    rest = divide_by_power(high_product(divide_by_power(fourth, 2) + cube, THIRD) + square, 1)
+    return np.asarray(EXP_MINUS_EIGHTH + high_product(EXP_MINUS_EIGHTH, x + rest))
 
 
 def exp_of_negative(a: Array) -> Array:
@@ -58,7 +58,7 @@ def exp_of_negative(a: Array) -> Array:
     quarter = 1 << 24
     rest = (a & (quarter - 1)) - quarter
     result, whole = _exp_of_quarter(multiply_by_power(rest, 5)), rest - a
-    for power, factor in _EXP_MINUS_POWERS:
+    for power, factor in EXP_MINUS_POWERS:
         result = np.where(whole & (1 << (26 + power)), high_product(result, factor), result)
     return np.where(a == 0, MOST, result)
 

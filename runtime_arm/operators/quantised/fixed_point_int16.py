@@ -11,20 +11,17 @@ from functools import cache
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.operators.quantised.fixed_point import FORTY_EIGHT_17THS, MINUS_32_17THS, divide_by_power
+from runtime_arm.operators.quantised.fixed_point import (
+    EXP_MINUS_EIGHTH,
+    EXP_MINUS_POWERS,
+    FORTY_EIGHT_17THS,
+    MINUS_32_17THS,
+    THIRD,
+    divide_by_power,
+)
 
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
 _CONSTANT_SHIFT = 16  # constants are those of 32 bits, rounded
-_EXP_MINUS_EIGHTH, _THIRD = 1895147668, 715827883
-_EXP_MINUS_POWERS = (
-    (-2, 1672461947),
-    (-1, 1302514674),
-    (0, 790015084),
-    (1, 290630308),
-    (2, 39332535),
-    (3, 720401),
-    (4, 242),
-)
 
 
 def _constant(value: int) -> int:
@@ -50,8 +47,8 @@ def _exp_of_quarter(a: Array) -> Array:
     x = a + (1 << 12)
     square = _times(x, x)
     cube, fourth = _times(square, x), _times(square, square)
-    rest = divide_by_power(_times(divide_by_power(fourth, 2) + cube, _constant(_THIRD)) + square, 1)
-    start = _constant(_EXP_MINUS_EIGHTH)
+    rest = divide_by_power(_times(divide_by_power(fourth, 2) + cube, _constant(THIRD)) + square, 1)
+    start = _constant(EXP_MINUS_EIGHTH)
     return np.asarray(np.clip(start + _times(x + rest, start), _LOW, _HIGH))
 
 
@@ -61,7 +58,7 @@ def _exp_of_negative(a: Array, integer_bits: int) -> Array:
     quarter = 1 << (fraction - 2)
     rest = (a & (quarter - 1)) - quarter
     result, whole = _exp_of_quarter(_shifted(rest, integer_bits)), _wrapped(rest - a)
-    for power, factor in _EXP_MINUS_POWERS:
+    for power, factor in EXP_MINUS_POWERS:
         if integer_bits > power:
             result = np.where(whole & (1 << (fraction + power)), _times(result, _constant(factor)), result)
     if integer_bits > 5:

@@ -180,9 +180,7 @@ def test_branches_of_caffe2_set_blobs_by_name() -> None:
 @settings(max_examples=60)
 @given(random_nets())
 def test_random_nets_compute_the_same_plain_and_optimised(drawn: RandomNet) -> None:
-    fills = tuple(fill(name, value) for name, value in drawn.weights.items())
-    inputs = (TensorInfo("x", drawn.shape, "float32"),)
-    plain = Pair(NetDef("init", fills, external_output=tuple(drawn.weights)), drawn.net, inputs).check()
+    plain = drawn.pair()
     for pair in (plain, optimize(plain)):
         with Predictor(pair, threads=1) as predictor:
             ours = predictor.run(drawn.feed())

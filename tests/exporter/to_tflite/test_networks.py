@@ -14,9 +14,6 @@ from device_tests.suite.tolerance import assert_close
 from optimize import optimize, quantize
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
-from runtime_arm.netdef import NetDef
-from runtime_arm.pair.fills import fill
-from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from tests.support.random_nets import RandomNet, random_nets
 
@@ -126,9 +123,7 @@ def test_random_nets_compute_the_same_plain_and_optimised() -> None:
 
 def compare(drawn: RandomNet) -> Iterator[bool]:
     """Whether the net was written, plain and optimised; AssertionError if LiteRT computes something else."""
-    fills = tuple(fill(name, value) for name, value in drawn.weights.items())
-    inputs = (TensorInfo("x", drawn.shape, "float32"),)
-    plain = Pair(NetDef("init", fills, external_output=tuple(drawn.weights)), drawn.net, inputs).check()
+    plain = drawn.pair()
     for pair in (plain, optimize(plain)):
         with Predictor(pair, threads=1) as predictor:
             ours = predictor.run(drawn.feed())

@@ -46,9 +46,7 @@ def test_sound_plans_with_slices_pass(drawn: RandomNet) -> None:
 
 
 def assert_stands(drawn: RandomNet) -> None:
-    fills = NetDef("init", tuple(fill(name, value) for name, value in drawn.weights.items()))
-    pair = Pair(fills, drawn.net, (TensorInfo("x", drawn.shape, "float32"),)).check()
-    result = run_paranoid(pair, drawn.feed())
+    result = run_paranoid(drawn.pair(), drawn.feed())
     assert list(result.outputs) == list(drawn.net.external_output)
     assert all(np.isfinite(output).all() for output in result.outputs.values())
 

@@ -15,9 +15,6 @@ from runtime_arm.errors import FeedError
 from runtime_arm.execution.executor import Executor, walk_segments
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.pair.fills import fill
-from runtime_arm.pair.metadata import TensorInfo
-from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.merges import find as merging
 from runtime_arm.planning.merges.kinds import least_time
 from runtime_arm.registry.kernel import REFERENCE
@@ -104,9 +101,7 @@ def assert_right(drawn: RandomNet) -> None:
 
 def assert_plan_is_sound(drawn: RandomNet) -> None:
     """The results are those of a run whose blobs share no memory, and free memory does not matter."""
-    fills = NetDef("init", tuple(fill(name, value) for name, value in drawn.weights.items()))
-    pair = Pair(fills, drawn.net, (TensorInfo("x", drawn.shape, "float32"),)).check()
-    assert list(run_paranoid(pair, drawn.feed()).outputs) == list(drawn.net.external_output)
+    assert list(run_paranoid(drawn.pair(), drawn.feed()).outputs) == list(drawn.net.external_output)
 
 
 BORDERS: Sequence[Kind] = [*DATA_DEPENDENT] * 3

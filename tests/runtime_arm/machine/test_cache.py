@@ -119,29 +119,27 @@ def _make(root: Path, started: Optional[Callable[[], object]] = None) -> str:
     return str(found)
 
 
-def test_two_processes_make_an_entry_once(tmp_path: Path) -> None:
+def _make_at_once(root: Path) -> None:
+    """Four processes make the same entry."""
     context = multiprocessing.get_context("fork")
-    others = [context.Process(target=_make, args=(tmp_path,)) for _ in range(3)]
+    others = [context.Process(target=_make, args=(root,)) for _ in range(3)]
     for other in others:
         other.start()
-    assert _make(tmp_path) == "abc"
+    assert _make(root) == "abc"
     for other in others:
         other.join()
         assert other.exitcode == 0
+
+
+def test_several_processes_make_an_entry_once(tmp_path: Path) -> None:
+    _make_at_once(tmp_path)
     assert (tmp_path / "made").read_text() == "x"
     assert _names(tmp_path) == ["k"]
 
 
 def test_processes_that_do_not_wait_leave_one_whole_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "PATIENCE", 0.0)
-    context = multiprocessing.get_context("fork")
-    others = [context.Process(target=_make, args=(tmp_path,)) for _ in range(3)]
-    for other in others:
-        other.start()
-    assert _make(tmp_path) == "abc"
-    for other in others:
-        other.join()
-        assert other.exitcode == 0
+    _make_at_once(tmp_path)
     assert _names(tmp_path) == ["k"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pickle
@@ -19,7 +18,7 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.netdef.codec import ALIGNMENT
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair, read_net
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, module_at
 
 INFO = TensorInfo("data", ("batch", 3, None, 8), "float32")
 
@@ -168,12 +167,7 @@ def test_inputs_of_real_pairs(shared: Path, files: tuple[str, str], expected: Te
 
 
 def test_inputs_of_the_mobile_exporters_pairs(shared: Path) -> None:
-    spec = importlib.util.spec_from_file_location("load_goldens", shared / "goldens" / "load_goldens.py")
-    assert spec is not None
-    assert spec.loader is not None
-    goldens = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(goldens)
-    for case in goldens.caffe2_nets():
+    for case in module_at(shared / "goldens" / "load_goldens.py").caffe2_nets():
         pair = Pair.from_nets(NetDef.from_bytes(case["init_net"]), NetDef.from_bytes(case["predict_net"]))
         assert pair.inputs == (TensorInfo("data"),)
 

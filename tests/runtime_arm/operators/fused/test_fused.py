@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -17,6 +16,7 @@ from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
 from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
+from tests.support.paths import module_at
 
 RANDOM = np.random.default_rng(5)
 ACTIVATIONS: List[Dict[str, Any]] = [
@@ -284,12 +284,8 @@ def test_training_is_not_fused() -> None:
 
 
 def oneflow_cases(shared: Path) -> List[Dict[str, Any]]:
-    spec = importlib.util.spec_from_file_location("load_goldens", shared / "goldens" / "load_goldens.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return [case for case in module.oneflow_cases() if case["status"] == "ok" and not case["training"]]
+    cases = module_at(shared / "goldens" / "load_goldens.py").oneflow_cases()
+    return [case for case in cases if case["status"] == "ok" and not case["training"]]
 
 
 def test_oneflows_evaluation_of_fused_batch_normalisation(shared: Path) -> None:
