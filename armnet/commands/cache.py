@@ -1,11 +1,11 @@
 """List what is kept on disk to be fast the next time, and empty it.
 
   armnet cache
-  armnet cache --empty                   pairs made of files of other formats, compiled kernels, code of bundles, plans
+  armnet cache --empty                   pairs of other formats, programs (compiled kernels), code of bundles, plans
   armnet cache --empty pairs             one of them alone
   armnet cache --empty everything        emulated machines, too
 
-The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs, kernels, code and
+The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs, programs, code and
 plans together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set): what was not used for longest goes first.
 Whatever is removed is made again when it is needed.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from armnet.arguments import add_json
 from runtime_arm.errors import ResourceError, UsageError
@@ -97,7 +97,7 @@ def _rows(folder: Path) -> List[Dict[str, Any]]:
     ]
 
 
-def _held(path: Path) -> Optional[str]:
+def _held(path: Path) -> str:
     """The name of the model that a pair was made of; "" for what is no pair."""
     from runtime_arm.errors import ArmnetError
     from runtime_arm.files import map_file

@@ -5,7 +5,7 @@
   armnet standin list
 
 After ``install``, programs of this environment import armnet's stand-in under the package's name, and pip and
-importlib.metadata hold the package for installed, in the version whose interface the stand-in follows. ``remove`` takes
+importlib.metadata take the package for installed, in the version whose interface the stand-in follows. ``remove`` takes
 everything away again. A package that is really installed stays untouched.
 """
 

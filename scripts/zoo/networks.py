@@ -10,15 +10,15 @@ import torch
 from scripts.zoo.packages import timm, torchvision
 
 VISION, TIMM = "torchvision", "timm"
-SPREAD = 0.1  # of what weights and statistics get that are all alike
-SCORES = 30.0  # times as large are the weights of scores
+SPREAD = 0.1  # of the noise that is added to weights and statistics that are all equal
+SCORES = 30.0  # the factor for weights that make scores
 FRAMES = 16  # of a video
 DETECTOR = (3, 320, 320)
 FLOW = (3, 128, 128)
 
 
 def smallest() -> List[Tuple[str, str, float, int]]:
-    """Family, name, millions of parameters and number of networks: of the smallest network of every module."""
+    """The smallest network of every module: family, name, millions of parameters, number of networks in the module."""
     found = [_of_torchvision(module, names) for module, names in _by_module().items()]
     for module in timm.list_modules():
         sizes = {name: size for name in timm.list_models(module=module) for size in _timm_size(name)}
@@ -102,14 +102,14 @@ def _made(family: str, name: str) -> Tuple[Any, Tuple[Any, ...]]:
 
 
 def _spread_scores(network: Any) -> None:
-    """Without training all scores are all but equal, so that chance would decide which boxes are kept."""
+    """Larger weights for scores: untrained, all are nearly equal, and chance would decide which boxes are kept."""
     for name, values in network.named_parameters():
         if name.endswith("weight") and any(part in name for part in ("class", "cls", "box_predictor")):
             values.data.mul_(SCORES)
 
 
 def _vary(network: Any) -> None:
-    """Let no parameter or statistic of one network be all zeros or all ones: nothing would show that it is used."""
+    """Add noise to parameters and statistics that are all equal: else nothing would show whether they are used."""
     for name, values in [*network.named_parameters(), *network.named_buffers()]:
         if not values.is_floating_point() or values.numel() < 2 or not bool((values == values.flatten()[0]).all()):
             continue

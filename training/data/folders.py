@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from runtime_arm.app.teaching.augment import varied
 from runtime_arm.app.teaching.samples import samples_in
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.netdef import Array
+from training.data.kept import Kept
 from training.data.samples import Feeds, Samples
-
-MOST_KEPT = 256 << 20  # bytes of pictures that are kept in memory; the others are read each time
 
 
 class PictureSamples(Samples):
@@ -31,8 +30,7 @@ class PictureSamples(Samples):
         self.labels = _ordered(found.labels, model, folder)
         places = np.array([self.labels.index(name) for name in found.labels], np.int32)
         self.truths = places[found.classes]
-        self._kept: Dict[int, Array] = {}
-        self._nbytes = 0
+        self._kept: Kept[Array] = Kept(lambda pixels: pixels.nbytes)
         marks = [f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in self._paths]
         self.stamp = hashlib.sha256("\n".join([*self.labels, *self._ways, *marks]).encode()).hexdigest()
 
@@ -49,13 +47,7 @@ class PictureSamples(Samples):
         return {name: np.concatenate([feeds[name] for feeds in prepared]) for name in prepared[0]}
 
     def _pixels(self, row: int) -> Array:
-        if row in self._kept:
-            return self._kept[row]
-        pixels = np.asarray(open_picture(str(self._paths[row])))
-        if self._nbytes + pixels.nbytes <= MOST_KEPT:
-            self._kept[row] = pixels
-            self._nbytes += pixels.nbytes
-        return pixels
+        return self._kept.get(row, lambda: np.asarray(open_picture(str(self._paths[row]))))
 
 
 def _ordered(found: Sequence[str], model: Model, folder: Path) -> List[str]:

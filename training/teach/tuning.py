@@ -18,6 +18,7 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from training.data.kept import Kept
 from training.data.samples import Feeds, Samples, batches_of
 from training.fitting import Plan, fit
 from training.solvers import Adam
@@ -25,7 +26,6 @@ from training.teach.cut import PRODUCTS
 from training.trainer import Trainer
 
 LABEL = "taught_label"
-MOST_KEPT = 256 << 20  # bytes of what lies before the layers that are kept in memory; the rest is read each time
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,6 @@ def tuned(
         notice(f"{told}: the layers stay as they were")
         return lesson._replace(epochs=[*lesson.epochs, *epochs])
     notice(told)
-    values = {op.output[0]: op.get_tensor("values") for op in trainer.pair().init_net.op}
     fills = {op.output[0]: op for op in trainer.pair().init_net.op}
     init = lesson.pair.init_net
     pair = lesson.pair.replace(init_net=init.replace(op=tuple(fills.get(op.output[0], op) for op in init.op)))
@@ -97,7 +96,7 @@ def tuned(
     with Extractor(again.pair, model, ways) as extractor:
         found = features_of(extractor, paths, classes, progress)
     known = Known(found.values, classes, [str(path) for path in paths], lesson.labels)
-    head = Head(values[WEIGHTS], values[BIAS], [*lesson.epochs, *epochs])
+    head = Head(fills[WEIGHTS].get_tensor("values"), fills[BIAS].get_tensor("values"), [*lesson.epochs, *epochs])
     return lesson_of(pair, features.blob, known, (learned, held), head, lesson.skipped)
 
 
@@ -108,8 +107,7 @@ class _Seen(Samples):
         self._extractor, self._paths, self._rows = extractor, paths, rows
         self.truths = classes[[row for row, _ in rows]].astype(np.int32)
         self.stamp = repr(([str(path) for path in paths], rows))
-        self._kept: Dict[int, Feeds] = {}
-        self._nbytes = 0
+        self._kept: Kept[Feeds] = Kept(lambda views: sum(array.nbytes for array in views.values()))
 
     def feeds(self, rows: Array, random: Optional[np.random.RandomState] = None) -> Feeds:
         chosen = [self._rows[int(row)] for row in rows]
@@ -117,14 +115,7 @@ class _Seen(Samples):
         return {name: np.stack([views[name][view] for views, view in found]) for name in found[0][0]}
 
     def _views(self, number: int) -> Feeds:
-        if number in self._kept:
-            return self._kept[number]
-        views = self._extractor.views(self._paths[number])
-        nbytes = sum(array.nbytes for array in views.values())
-        if self._nbytes + nbytes <= MOST_KEPT:
-            self._kept[number] = views
-            self._nbytes += nbytes
-        return views
+        return self._kept.get(number, lambda: self._extractor.views(self._paths[number]))
 
 
 def _balanced(classes: Array, learned: Array) -> Array:

@@ -70,11 +70,9 @@ def _dimension(table: Table) -> Dict[str, Any]:
 
 
 def _indices(table: Table, field: str) -> Array:
-    found: Optional[Table] = None
-    kind = _INDICES.get(table.integer(f"{field}_type"))
-    if kind is not None:
-        found = table.table(field, kind[0])
-    return np.empty(0, np.int32) if kind is None or found is None else found.vector("values", kind[1])
+    name, dtype = _INDICES.get(table.integer(f"{field}_type"), ("", ""))
+    found = table.table(field, name) if name else None
+    return np.empty(0, np.int32) if found is None else found.vector("values", dtype)
 
 
 def operation_details(graph: Graph, index: int) -> Dict[str, Any]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
 
 import device_tests
+import runtime_arm
 from device_tests.host.counting.operator_counts import NetworkCounts, count_pair
 from device_tests.host.counting.regions import KINDS
 from device_tests.host.emulation.machine import Machine
 from device_tests.host.networks.known import build
-from device_tests.host.suite_run import runtime_files
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.files import write_file
 
@@ -58,8 +58,7 @@ def as_budget(machine: Machine, counts: NetworkCounts) -> Budget:
 
 def counted_on(machine: Machine) -> Dict[str, Any]:
     """The conditions that counts depend on: the CPU model, Python, NumPy and its BLAS."""
-    home = str(next(iter(runtime_files().values())).parents[1])
-    done = machine.run(["-m", "runtime_arm.machine.identity"], timeout=120, cwd=Path(home))
+    done = machine.run(["-m", "runtime_arm.machine.identity"], timeout=120, cwd=Path(runtime_arm.__file__).parents[1])
     identity = json.loads(done.stdout)
     blas = identity["blas"] or {"config": "none", "core": ""}
     return {

@@ -68,11 +68,15 @@ def embed_layer_normalization(node: Node) -> Nodes:
             make("Constant", [], ["one"], value_int=1),
             make("Range", ["zero", "count", "one"], ["counted"]),
         ]
-    nodes += [make("Gather", ["position_embedding", "position_ids" if node.has(8) else "counted"], ["positions"])]
-    nodes += [make("Gather", ["segment_embedding", "segment_ids"], ["segments"])] if node.has(1) else []
-    segments = ["segments"] if node.has(1) else []
-    nodes += [make("Add", ["words", "positions"], ["embedding_sum" if not segments else "placed"])]
-    nodes += [make("Add", ["placed", *segments], ["embedding_sum"])] if segments else []
+    nodes += [
+        make("Gather", ["position_embedding", "position_ids" if node.has(8) else "counted"], ["positions"]),
+        make("Add", ["words", "positions"], ["placed" if node.has(1) else "embedding_sum"]),
+    ]
+    if node.has(1):
+        nodes += [
+            make("Gather", ["segment_embedding", "segment_ids"], ["segments"]),
+            make("Add", ["placed", "segments"], ["embedding_sum"]),
+        ]
     epsilon = node.get_float("epsilon", 1e-12)
     nodes += [make("LayerNormalization", ["embedding_sum", "gamma", "beta"], ["output"], epsilon=epsilon)]
     return [*nodes, *_mask_index(node)]

@@ -75,11 +75,11 @@ def _check_shapes(program: Program, q: str, v: str, product: OperatorDef, last: 
 
 
 def _scale(program: Program, divisor: str, factor: str) -> float:
-    value = program.value(divisor or factor) if divisor or factor else None
-    if value is None:
-        if divisor or factor:
-            raise Refusal("the scale is not known")
+    if not (divisor or factor):
         return 1.0
+    value = program.value(divisor or factor)
+    if value is None:
+        raise Refusal("the scale is not known")
     if value.size != 1:
         raise Refusal("there are several scales")
     return float(1 / value.item() if divisor else value.item())

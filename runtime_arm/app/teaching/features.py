@@ -42,8 +42,8 @@ class Extractor:
     """Runs a part of a net on files. It is opened as a context.
 
     part: the pair that computes the outputs; whole: the Model of the net it is part of, which says how files become
-    inputs. ways: how pictures are varied: the first view is the picture itself, then come one for each of ALONE, and
-    VARIANTS of all ways if there are others. Of a sound the first view is the mean over its windows.
+    inputs. ways: how pictures are varied. The first view is the picture itself; each way among ALONE adds one; if there
+    are other ways, VARIANTS are drawn from all of them. Of a sound the first view is the mean over its windows.
     """
 
     def __init__(self, part: Pair, whole: Model, ways: Sequence[str] = ()):
@@ -71,7 +71,7 @@ class Extractor:
         return found
 
     def look_ahead(self, paths: Sequence[Path], progress: Progress) -> None:
-        """Is told which files will be asked for."""
+        """Called with the files that will be asked for, so that a subclass may compute them in advance."""
 
     def kept(self, path: Path, content: Optional[bytes] = None) -> Optional[Views]:
         """What is kept of a file; None if nothing is."""

@@ -11,7 +11,7 @@ from typing import Any, List
 from runtime_arm.errors import DeviceError
 from runtime_arm.gpu.cuda.prelude import PRELUDE
 
-VARIABLE = "ARMNET_NVRTC"  # names the library where it is none of these
+VARIABLE = "ARMNET_NVRTC"  # of the environment: the library, where it is none of NAMES
 NAMES = ("libnvrtc.so", *(f"libnvrtc.so.{version}" for version in ("13", "12", "11.8", "11.4", "11.2", "11.0", "10.2")))
 
 

@@ -18,8 +18,8 @@ from scripts.benchmarks.tiny_networks import DIGITS
 
 
 class Task(NamedTuple):
-    """A network with normalisations of their own, a batch of its input, how many classes it tells apart, and how many
-    steps are timed together: a short one takes no longer than to ask for it."""
+    """A network whose normalisations are nodes of their own, a batch of its input, how many classes it tells apart, and
+    how many steps are timed together, where a single one is too short to be timed."""
 
     model: onnx.ModelProto
     images: Array

@@ -12,7 +12,7 @@ from training.caffe.layers.neurons import sigmoid
 
 
 class _Recurrent(Layer):
-    """Bottoms: the sequence and its marks; with a third, a constant input, or hidden blobs, it is refused."""
+    """Bottoms: the sequence and its marks. A third one, a constant input, is refused, and so are hidden blobs."""
 
     gates = 1
 
