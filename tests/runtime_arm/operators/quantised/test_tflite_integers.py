@@ -1,6 +1,6 @@
 """TensorFlow Lite's quantised operators: engines against the reference kernels, refusals.
 
-The reference kernels are compared with LiteRT's in tests/exporter/tflite/test_quantised.py.
+The reference kernels are compared with LiteRT's in tests/exporter/tflite/test_quantised*.py.
 """
 
 from __future__ import annotations
