@@ -6,8 +6,6 @@ import argparse
 
 MODELS = "an .onnx or .tflite file, a .prototxt and its .caffemodel, or init_net.pb and predict_net.pb"
 FILES = ".npy, .npz, a picture, or NAME=FILE for the input of that name"
-
-
 PAIR = f"the folder of a pair, a bundle (.pyz), or {MODELS}"
 
 

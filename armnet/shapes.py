@@ -29,8 +29,7 @@ def parse_shapes(words: Sequence[str]) -> Dict[str, List[int]]:
 
 
 def shapes_of(words: Sequence[str], pair: Pair) -> Dict[str, List[int]]:
-    """Shapes by name from words, and for a picture or a sound of open size the one to which the pair
-    brings it."""
+    """Shapes by name from words; also those to which the pair brings a picture or a sound of open size."""
     rule = pair.meta.get("preprocessing") or {}
     sizes = rule.get("crop") or rule.get("resize")
     shapes = parse_shapes(words)
@@ -65,8 +64,7 @@ def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[
     return [
         f"open sizes of input {info.name!r} {info.shape_text()} are taken as 1; "
         f"to change that, give --shape {info.name}=N,N,..."
-        for info in inputs
-        if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info))
+        for info in _open(inputs, given)
     ]
 
 
@@ -75,17 +73,17 @@ def require_sizes(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> Non
 
     given: as for ``sizes_assumed``.
     """
-    for info in inputs:
-        if info.name not in given and not all(isinstance(dim, int) for dim in _inner(info)):
-            raise UsageError(
-                f"input {info.name!r} {info.shape_text()} leaves sizes open, and times depend on them: "
-                f"give --shape {info.name}=N,N,... or --input"
-            )
+    for info in _open(inputs, given):
+        raise UsageError(
+            f"input {info.name!r} {info.shape_text()} leaves sizes open, and times depend on them: "
+            f"give --shape {info.name}=N,N,... or --input"
+        )
 
 
-def _inner(info: TensorInfo) -> Sequence[object]:
-    """All sizes but that of the batch."""
-    return (None,) if info.shape is None else info.shape[1:]
+def _open(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[TensorInfo]:
+    """The inputs that are not given and leave other sizes open than that of the batch."""
+    left = [info for info in inputs if info.name not in given]
+    return [info for info in left if info.shape is None or not all(isinstance(dim, int) for dim in info.shape[1:])]
 
 
 @contextmanager

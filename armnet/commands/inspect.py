@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 from armnet.arguments import add_json, add_pair, add_shapes
 
@@ -113,7 +113,6 @@ def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
 
 
 def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
-    shape: Optional[List[int]] = None
     return {
         "index": index,
         "type": op.full_type,
@@ -122,7 +121,7 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
         "reads": list(op.reads()),
         "output": op.output[0] if op.output else "",
         "outputs": list(op.output),
-        "shape": shape,
+        "shape": None,
         "dtype": "?",
         "multiply_adds": 0,
         "parameters": 0,

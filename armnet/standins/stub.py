@@ -62,7 +62,7 @@ def state_of(folder: Path, name: str) -> str:
     found = _distribution(folder, package_of(name))
     if found is None:
         return "not there"
-    return "the stand-in" if _is_stub(found) else f"the real one, {found.version},"
+    return "the stand-in" if _is_stub(found) else f"the real one, {found.version}"
 
 
 def _remove_cache(folder: Path) -> None:

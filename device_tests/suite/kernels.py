@@ -15,7 +15,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.arena import allocate
 from runtime_arm.registry.kernel import REFERENCE, Call, Run
 from runtime_arm.registry.schema import lookup
-from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
+from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 
 
 def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
@@ -23,8 +23,6 @@ def spec_of(value: Any, constant: bool) -> Optional[TensorSpec]:
     if value is None:
         return None
     if isinstance(value, QuantizedTensor):
-        from runtime_arm.registry.specs import Quantization
-
         return TensorSpec(
             value.values.shape,
             value.values.dtype,

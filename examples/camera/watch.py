@@ -53,7 +53,7 @@ class Scene:
 
 
 def film(model: Any, source: str, pause: float, frames: Newest) -> None:
-    """Puts there what the camera sees, for ever. A problem is put there, too, and is the end."""
+    """Puts into ``frames`` what the camera sees, for ever. A problem is put there, too, and ends it."""
     try:
         while True:
             for item in model.inputs(source):

@@ -21,22 +21,12 @@ _DIRECT = {_INDIRECT_INT: _INT, _INDIRECT_UINT: _UINT, _INDIRECT_FLOAT: _FLOAT}
 
 def read_map(data: bytes) -> Dict[str, Number]:
     """The numbers of a map by key; values of other types are left out. ExportError for anything but a map."""
-    return {
-        name: value
-        for name, (at, width, packed) in _entries(data)
-        for value in [_value(data, at, width, packed)]
-        if value is not None
-    }
+    return {name: value for name, place in _entries(data) if (value := _value(data, *place)) is not None}
 
 
 def read_vectors(data: bytes) -> Dict[str, List[Number]]:
     """The vectors of numbers of a map by key. ExportError for anything but a map."""
-    vectors: Dict[str, List[Number]] = {}
-    for name, (at, width, packed) in _entries(data):
-        values = _vector(data, at, width, packed)
-        if values is not None:
-            vectors[name] = values
-    return vectors
+    return {name: values for name, place in _entries(data) if (values := _vector(data, *place)) is not None}
 
 
 def _entries(data: bytes) -> Iterator[Tuple[str, Tuple[int, int, int]]]:
@@ -74,7 +64,7 @@ def _vector(data: bytes, at: int, width: int, packed: int) -> Optional[List[Numb
     return [value for value in values if value is not None]
 
 
-def _value(data: bytes, at: int, width: int, packed: int) -> Union[Number, None]:
+def _value(data: bytes, at: int, width: int, packed: int) -> Optional[Number]:
     kind = packed >> 2
     if kind in _DIRECT:
         at, width, kind = _follow(data, at, width), 1 << (packed & 3), _DIRECT[kind]

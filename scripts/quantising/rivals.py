@@ -11,8 +11,6 @@ from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
 Feeds = Mapping[str, Array]
-
-
 AXES_SINCE = 13  # the opset since which scales may belong to the indices of an axis
 
 

@@ -29,10 +29,11 @@ def with_splits(layers: Sequence[Any]) -> List[Any]:
             top = number, place
             if counts.get(top, 0) > 1:
                 result.append(_split(layers, top, name, counts[top]))
-                if _weights(proto)[place]:
+                weights = _weights(proto)
+                if weights[place]:
                     used[top] += 1
-                    result[-1].loss_weight.extend([_weights(proto)[place], *[0.0] * (counts[top] - 1)])
-                    proto.loss_weight[:] = [0.0 if at == place else w for at, w in enumerate(_weights(proto))]
+                    result[-1].loss_weight.extend([weights[place], *[0.0] * (counts[top] - 1)])
+                    proto.loss_weight[:] = [0.0 if at == place else weight for at, weight in enumerate(weights)]
     return result
 
 

@@ -16,7 +16,7 @@ Augment = Callable[[Feeds, np.random.RandomState], Feeds]
 
 
 class Samples:
-    """``truths``: the labels or values of all samples, (n, ...). ``labels``: the names of the classes, if they have.
+    """``truths``: the labels or values of all samples, (n, ...). ``labels``: the names of the classes, if any.
 
     ``stamp`` is a text that changes whenever the samples do.
     """
@@ -70,8 +70,8 @@ def held_out(samples: Samples, share: float, seed: int) -> Tuple[Samples, Option
         raise UsageError(f"the share that is held out must be at least 0 and less than 1, got {share:g}")
     if not share:
         return samples, None
-    classes = samples.truths.reshape(-1) if samples.truths.dtype.kind in "iu" else np.zeros(len(samples), np.int32)
-    if len(classes) != len(samples):
+    classes = samples.truths.reshape(-1)
+    if classes.dtype.kind not in "iu" or len(classes) != len(samples):
         classes = np.zeros(len(samples), np.int32)
     learned, held = split(classes, share, seed)
     if not len(learned) or not len(held):

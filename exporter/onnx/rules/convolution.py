@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
+from exporter.common.padding import same_pads
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
 from runtime_arm.errors import ExportError
@@ -30,7 +31,7 @@ def window(node: Node, kernel: Sequence[int]) -> Optional[Dict[str, Any]]:
     dims = node.dims(0)
     if dims is not None and len(dims) == count + 2 and all(n is not None for n in dims[2:]):
         sizes = [n for n in dims[2:] if n is not None]
-        return {**arguments, "pads": _same_pads(sizes, kernel, arguments["strides"], dilations, mode == "SAME_UPPER")}
+        return {**arguments, "pads": same_pads(sizes, kernel, arguments["strides"], dilations, mode == "SAME_LOWER")}
     if mode == "SAME_UPPER" and set(dilations) == {1}:
         return {**arguments, "legacy_pad": SAME}
     return None
@@ -43,16 +44,6 @@ def _list(node: Node, name: str, default: List[int]) -> List[int]:
     if any(value < (0 if name == "pads" else 1) for value in values):
         raise ExportError(f"attribute {name!r}: {values} is out of range")
     return values
-
-
-def _same_pads(
-    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], upper: bool
-) -> List[int]:
-    """Head pads, then tail pads, for outputs of ceil(input / stride); the tail has the odd pixel if ``upper``."""
-    geometry = zip(sizes, kernel, strides, dilations)
-    totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]
-    less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
-    return less + more if upper else more + less
 
 
 def kernel_of(node: Node) -> Optional[List[int]]:

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
+from exporter.common.padding import same_pads
 from exporter.tflite.node import Node
 from exporter.tflite.rules import rule
 from runtime_arm.errors import ExportError
@@ -57,15 +58,6 @@ def padding(
         return {"legacy_pad": _LEGACY_SAME}
     pads = same_pads([n for n in sizes if n is not None], kernel, strides, dilations)
     return {"pads": pads} if any(pads) else {}
-
-
-def same_pads(
-    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> List[int]:
-    """Head pads, then tail pads, for outputs of ceil(input / stride); the tail has the odd pixel."""
-    geometry = zip(sizes, kernel, strides, dilations)
-    totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in geometry]
-    return [total // 2 for total in totals] + [total - total // 2 for total in totals]
 
 
 def weights(node: Node, index: int, axes: Sequence[int], stem: str = "weights") -> str:
