@@ -23,28 +23,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def ran(folder: Path, *command: str) -> str:
+    """What a command prints in the folder; it finds armnet."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_example_prints_the_output_shown_below_it(folder: Path) -> None:
     pytest.importorskip("onnx", reason="the example exports an ONNX file")
     example, output = re.search(r"```python\n(.*?)```\s*```\n(.*?)```", README, re.DOTALL).groups()  # type: ignore[union-attr]
     assert len(example.strip().splitlines()) <= 12
-    done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == output
+    assert ran(folder, sys.executable, "-c", example) == output
     assert (folder / "digits" / "model.json").exists()
 
 
 def test_the_example_of_training_runs(folder: Path) -> None:
     pytest.importorskip("onnx", reason="the example exports an ONNX file")
     (example,) = (text for text in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "Trainer" in text)
-    done = subprocess.run(
-        [sys.executable, "-c", f"{example}\nassert trainer.iteration == 5 and loss < 0.1"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    ran(folder, sys.executable, "-c", f"{example}\nassert trainer.iteration == 5 and loss < 0.1")
     assert (folder / "digits_taught" / "model.json").exists()
 
 
@@ -54,17 +52,9 @@ def test_its_commands_run_in_order(folder: Path) -> None:
     script = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
     assert script.count("armnet ") >= 10
     programs = f'armnet() {{ "{sys.executable}" -m armnet "$@"; }}; python3() {{ "{sys.executable}" "$@"; }}'
-    done = subprocess.run(
-        ["bash", "-c", f"set -euo pipefail; {programs}\n{script}"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"demo/pictures/digit_7\.png\n +\S+  7\n", done.stdout)
-    assert "self-test passed" in done.stdout
+    printed = ran(folder, "bash", "-c", f"set -euo pipefail; {programs}\n{script}")
+    assert re.search(r"demo/pictures/digit_7\.png\n +\S+  7\n", printed)
+    assert "self-test passed" in printed
 
 
 def test_every_command_folder_and_file_it_names_exists() -> None:

@@ -16,7 +16,7 @@ from runtime_arm.results import Boxes, Classes, Depth, Embedding, Faces, Image, 
 from runtime_arm.results.decoders.retinaface import priors
 from runtime_arm.results.decoders.ssd import mobilenet_anchors
 from runtime_arm.results.nms import intersection_over_union
-from tests.support.scripted_nets import Content, logit, scripted_net
+from tests.support.scripted_nets import Content, detections, logit, scripted_net
 
 SIDE = 64
 PICTURE = np.random.default_rng(0).integers(0, 255, (96, 128, 3), np.uint8)  # twice as wide and 1.5 times as high
@@ -172,14 +172,7 @@ def test_ssd_with_anchors() -> None:
 
 
 def test_tensorflows_detection_model() -> None:
-    y0, x0, y1, x1 = np.asarray(WANTED)[[1, 0, 3, 2]] / (96, 128, 96, 128)
-    outputs = {
-        "detection_boxes": np.asarray([[[y0, x0, y1, x1], [0, 0, 1, 1]]]),
-        "detection_classes": np.asarray([[2.0, 1.0]]),
-        "detection_scores": np.asarray([[0.9, 0.2]]),
-        "num_detections": np.asarray([2.0]),
-    }
-    found_one(answer(outputs, labels=LABELS))
+    found_one(answer(detections(WANTED, 128, 96, 0.2), labels=LABELS))
 
 
 def test_boxes_that_caffes_layer_has_chosen() -> None:

@@ -62,3 +62,15 @@ def logit(p: Any) -> np.ndarray:
     """What a sigmoid turns into ``p``."""
     p = np.asarray(p, np.float64)
     return np.asarray(np.log(p / (1 - p)))
+
+
+def detections(box: Sequence[float], width: int, height: int, other: float = 0.001) -> Dict[str, np.ndarray]:
+    """The outputs of TensorFlow's detection models for a box x0, y0, x1, y1 of class 1 with a score of 0.9, and for one
+    of class 0 round the whole picture with the score ``other``."""
+    x0, y0, x1, y1 = np.asarray(box) / (width, height, width, height)
+    return {
+        "detection_boxes": np.asarray([[[y0, x0, y1, x1], [0, 0, 1, 1]]]),
+        "detection_classes": np.asarray([[2.0, 1.0]]),  # counted from 1
+        "detection_scores": np.asarray([[0.9, other]]),
+        "num_detections": np.asarray([2.0]),
+    }

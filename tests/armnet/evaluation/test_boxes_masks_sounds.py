@@ -21,7 +21,7 @@ from PIL import Image
 import armnet
 from armnet.evaluation.hearing import distance
 from armnet.evaluation.page import render
-from tests.support.scripted_nets import scripted_net
+from tests.support.scripted_nets import detections, scripted_net
 
 WIDTH, HEIGHT = 128, 96
 LABELS = ["ant", "bee", "cow"]
@@ -48,14 +48,7 @@ def pictures(folder: Path, count: int) -> List[str]:
 class TestBoxes:
     @pytest.fixture
     def detector(self) -> Any:
-        y0, x0, y1, x1 = np.asarray(WANTED)[[1, 0, 3, 2]] / (HEIGHT, WIDTH, HEIGHT, WIDTH)
-        outputs = {
-            "detection_boxes": np.asarray([[[y0, x0, y1, x1], [0, 0, 1, 1]]]),
-            "detection_classes": np.asarray([[2.0, 1.0]]),
-            "detection_scores": np.asarray([[0.9, 0.001]]),
-            "num_detections": np.asarray([2.0]),
-        }
-        return opened(outputs, LABELS)
+        return opened(detections(WANTED, WIDTH, HEIGHT), LABELS)
 
     @pytest.fixture
     def annotations(self, tmp_path: Path) -> Path:

@@ -23,7 +23,7 @@ import armnet
 from tests.support.chromium import Browser, chromium, program
 from tests.support.http import served
 from tests.support.paths import DEMO
-from tests.support.scripted_nets import scripted_net
+from tests.support.scripted_nets import detections, scripted_net
 
 pytestmark = pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")
 FOUND = "[...document.querySelectorAll('#found .label')].map((one) => one.textContent)"
@@ -100,15 +100,8 @@ def test_the_camera_is_watched_until_it_is_stopped(browser: Browser, digits: Pat
 
 
 def test_boxes_are_drawn_where_they_are(browser: Browser, tmp_path: Path) -> None:
-    y0, x0, y1, x1 = np.asarray(WANTED)[[1, 0, 3, 2]] / (HEIGHT, WIDTH, HEIGHT, WIDTH)
-    outputs = {
-        "detection_boxes": np.asarray([[[y0, x0, y1, x1], [0, 0, 1, 1]]]),
-        "detection_classes": np.asarray([[2.0, 1.0]]),
-        "detection_scores": np.asarray([[0.9, 0.001]]),
-        "num_detections": np.asarray([2.0]),
-    }
     Image.new("RGB", (WIDTH, HEIGHT), "grey").save(tmp_path / "grey.png")
-    with model(outputs, labels=["ant", "bee", "cow"]) as opened, served(opened) as server:
+    with model(detections(WANTED, WIDTH, HEIGHT), labels=["ant", "bee", "cow"]) as opened, served(opened) as server:
         browser.go(server.url)
         browser.wait("about !== null")
         browser.choose("#picture", tmp_path / "grey.png")

@@ -32,16 +32,21 @@ def branch(model: Model, type: str, shape: Any) -> Graph:
     return graph
 
 
-@pytest.mark.parametrize("condition", [True, False])
-def test_a_branch_is_taken(tmp_path: Path, condition: bool) -> None:
+def choosing() -> bytes:
+    """a + b if the flag is set, else a * b."""
     model = Model()
     flag, a, b = model.input("flag", (), "bool"), model.input("a", (2, 3)), model.input("b", (2, 3))
     y = model.tensor("y", (2, 3))
     branch(model, "ADD", (2, 3))
     branch(model, "MUL", (2, 3))
     model.operator("IF", [flag, a, b], [y], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
+    return model.to_bytes([y])
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_branch_is_taken(tmp_path: Path, condition: bool) -> None:
     feeds = {"flag": np.array(condition), "a": np.full((2, 3), 3, np.float32), "b": np.full((2, 3), 4, np.float32)}
-    data = model.to_bytes([y])
+    data = choosing()
     np.testing.assert_array_equal(ours(tmp_path, data, feeds)[0], reference(data, feeds)[0])
 
 

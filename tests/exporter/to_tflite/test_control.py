@@ -11,9 +11,8 @@ import pytest
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
 from runtime_arm.pair.pair import Pair
-from tests.exporter.tflite.test_control import branch, looping
+from tests.exporter.tflite.test_control import choosing, looping
 from tests.optimize.nets import numbers
-from tests.support.tflite_models import Model
 
 pytest.importorskip("onnx", reason="onnx is not installed to write models with")
 pytest.importorskip("tflite", reason="tflite is not installed to write models with")
@@ -109,14 +108,8 @@ def test_a_loop(trips: Any, conditional: bool, tmp_path: Path) -> None:
 
 
 def test_files_of_tflite_come_back(tmp_path: Path) -> None:
-    model = Model()
-    flag, a, b = model.input("flag", (), "bool"), model.input("a", (2, 3)), model.input("b", (2, 3))
-    y = model.tensor("y", (2, 3))
-    branch(model, "ADD", (2, 3))
-    branch(model, "MUL", (2, 3))
-    model.operator("IF", [flag, a, b], [y], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
     for data, feeds in (
-        (model.to_bytes([y]), {"flag": np.array(True), "a": X, "b": X + 1}),
+        (choosing(), {"flag": np.array(True), "a": X, "b": X + 1}),
         (looping(), {"count": np.array(3, np.int32), "x": np.array([1, 2], np.float32)}),
     ):
         (tmp_path / "one.tflite").write_bytes(data)

@@ -15,6 +15,7 @@ from optimize import optimize, quantize
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
 from runtime_arm.pair.pair import Pair
+from tests.exporter.tflite.test_networks import INTEGER
 from tests.support.random_nets import RandomNet, random_nets
 
 pytest.importorskip("tflite", reason="tflite is not installed to write models with")
@@ -44,17 +45,6 @@ FLOATS: Dict[str, Tuple[Tuple[str, ...], Dict[str, Tuple[int, ...]], int]] = {
     "hybrid": (("tflite/mlperf_tiny_kws_dscnn/kws_ref_model_float32.tflite",), {}, 0),
     "selfie": (("tflite/mediapipe_selfie_segmentation/selfie_segmentation.tflite",), {}, 0),
 }
-INTEGERS = (
-    "coco_ssd_mobilenet_v1_quant/coco_ssd_mobilenet_v1_1.0_quant_2018_06_29_no_metadata",
-    "hello_world/hello_world_int8",
-    "mlperf_tiny_ad_autoencoder/ad01_int8",
-    "mlperf_tiny_ic_resnet8/pretrainedResnet_quant",
-    "mlperf_tiny_kws_dscnn/kws_ref_model",
-    "mlperf_tiny_vww_mobilenet/vww_96_int8",
-    "mobilenet_v1_0.25_224_quant/mobilenet_v1_0.25_224_quant",
-    "movenet_lightning_ptq/movenet_single_pose_lightning_ptq",
-    "tf2_mobilenet_v2_1.0_224_ptq/tf2_mobilenet_v2_1.0_224_ptq",
-)
 
 
 def feeds_of(pair: Pair, shapes: Dict[str, Tuple[int, ...]]) -> Dict[str, Any]:
@@ -92,7 +82,7 @@ def test_a_float_network_computes_the_same_without_needless_transpositions(name:
     assert types_of(translated(pair, shapes)).count("TRANSPOSE") == transpositions
 
 
-@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("name", INTEGER)
 def test_an_integer_network_computes_the_same_bits(name: str, shared: Path) -> None:
     pair = export(str(shared / f"models/tflite/{name}.tflite"))
     assert set(differences(pair).values()) == {0.0}
