@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from armnet.arguments import add_json, add_pair
 from armnet.samples import FILES
@@ -131,11 +131,10 @@ def _add_reports(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.console import note, print_json, progress
+    from armnet.console import note, print_json
     from armnet.opening import pair_of
     from armnet.samples import samples_of
-    from optimize.quantization import QuantizationReport, quantize
-    from optimize.quantization.kept import removed
+    from optimize.quantization import QuantizationReport
     from optimize.quantization.table import format_table
     from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
@@ -146,32 +145,10 @@ def run(args: argparse.Namespace) -> int:
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
-    with progress("quantize") as bar:
-        result = quantize(
-            pair,
-            samples,
-            args.weights,
-            args.activations,
-            table=_table(args.table) if args.table else None,
-            calibration=args.calibration,
-            per_tensor=args.per_tensor,
-            equalize={"auto": None, "on": True, "off": False}[args.equalize],
-            correct_biases=not args.keep_biases,
-            rounding=args.rounding,
-            folder=kept if samples else None,
-            snr=args.snr,
-            accept=None if judge is None else judge.accepts,
-            report=report,
-            progress=bar,
-        )
+    result = _quantized(args, pair, samples, judge, kept if samples else None, report)
     unpacking = _unpacking(result) if args.unpack else None
     result = result.replace(predict_net=with_unpacking(result.predict_net, args.unpack or LOAD))
-    try:
-        result.save(args.output)
-    except ResourceError:  # on a disk that is full, the pair comes first
-        removed(kept)
-        result.save(args.output)
-    removed(kept)
+    _save(result, args.output, kept)
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)
@@ -189,6 +166,45 @@ def run(args: argparse.Namespace) -> int:
     for line in report.notes:
         note(line)
     return 0
+
+
+def _quantized(
+    args: argparse.Namespace, pair: Any, samples: Any, judge: Any, folder: Optional[str], report: Any
+) -> Any:
+    """The pair in fewer bits. folder: for what is found on the samples."""
+    from armnet.console import progress
+    from optimize.quantization import quantize
+
+    with progress("quantize") as bar:
+        return quantize(
+            pair,
+            samples,
+            args.weights,
+            args.activations,
+            table=_table(args.table) if args.table else None,
+            calibration=args.calibration,
+            per_tensor=args.per_tensor,
+            equalize={"auto": None, "on": True, "off": False}[args.equalize],
+            correct_biases=not args.keep_biases,
+            rounding=args.rounding,
+            folder=folder,
+            snr=args.snr,
+            accept=None if judge is None else judge.accepts,
+            report=report,
+            progress=bar,
+        )
+
+
+def _save(result: Any, output: str, kept: str) -> None:
+    """Writes the pair, and removes what was found on the data."""
+    from optimize.quantization.kept import removed
+
+    try:
+        result.save(output)
+    except ResourceError:  # on a disk that is full, the pair comes first
+        removed(kept)
+        result.save(output)
+    removed(kept)
 
 
 def _unpacking(pair: Any) -> Dict[str, Any]:
