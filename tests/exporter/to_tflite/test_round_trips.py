@@ -18,7 +18,8 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed to run mod
 from exporter import export
 from exporter.to_tflite.export import translated
 from exporter.to_tflite.writer import to_bytes
-from tests.exporter.to_tflite.test_networks import DEMO, FLOATS, INTEGERS, NEAR, feeds_of
+from tests.exporter.tflite.test_networks import INTEGER
+from tests.exporter.to_tflite.test_networks import DEMO, FLOATS, NEAR, feeds_of
 from tests.exporter.to_tflite.written import FIRST, LAST, types_of
 from tests.support.tflite_models import interpreter
 
@@ -68,7 +69,7 @@ def test_a_float_network(name: str, shared: Path, tmp_path: Path) -> None:
     assert_round(export(*(str(shared / "models" / file) for file in files)), shapes, tmp_path, NEAR)
 
 
-@pytest.mark.parametrize("name", [name for name in INTEGERS if "coco" not in name and "tf2" not in name])
+@pytest.mark.parametrize("name", [name for name in INTEGER if "coco" not in name and "tf2" not in name])
 def test_an_integer_network(name: str, shared: Path, tmp_path: Path) -> None:
     assert_round(export(str(shared / f"models/tflite/{name}.tflite")), {}, tmp_path, 0.0)
 
