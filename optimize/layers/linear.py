@@ -96,16 +96,16 @@ class Layer(NamedTuple):
         return float(np.sqrt(np.square(filters).sum(axis=tuple(range(2, filters.ndim))).max()))
 
     def outlier(self) -> float:
-        """How many times the mean size of its filter's other weights a weight has at most; 1 for filters of one weight.
+        """How many times the mean size of the layer's other weights the largest one has; zeros do not count.
 
-        Infinite if all others are zero.
+        Infinite if there is no other, 1 for a layer of a single weight.
         """
-        view = _by_channels(self.op, self.weights)
-        sizes = np.abs(view.astype(np.float64)).reshape(*view.shape[:2], -1)
-        largest = sizes.max(axis=-1)
-        others = (sizes.sum(axis=-1) - largest) / max(sizes.shape[-1] - 1, 1)
+        sizes = np.abs(self.weights[self.weights != 0].astype(np.float64))
+        if self.weights.size == 1 or not sizes.size:
+            return 1.0
+        largest = sizes.max()
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.nanmax(largest / others, initial=1.0)) if sizes.shape[-1] > 1 else 1.0
+            return float(largest * (sizes.size - 1) / (sizes.sum() - largest)) if sizes.size > 1 else np.inf
 
     def _with(self, weights: Array, bias: Array) -> Layer:
         dtype = self.weights.dtype

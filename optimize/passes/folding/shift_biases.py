@@ -35,7 +35,7 @@ _CONCATS = {"Concat", "DepthConcat"}
 _PASSING = _POOLS | _CONCATS
 _SUFFIX = "_shifted"
 MOST = 4.0  # times the norm of a filter, which is the size of the products if the input is about 1
-MOST_OUTLYING = 2.0**12  # times the mean of a filter's other weights: half of the digits of a float32
+MOST_OUTLYING = 2.0**12  # times the mean of the other weights: half of the digits of a float32
 
 Shifts = Dict[str, Array]  # by blob, one number for each channel, float64
 
