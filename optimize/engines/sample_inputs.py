@@ -10,13 +10,15 @@ from runtime_arm.netdef import Array
 from runtime_arm.registry.specs import TensorSpec
 
 LARGEST_INTEGER = 100  # integers may be indices into tables
+LARGEST_SIZE = 4
+MOST_SIZES = 8  # so few integers in a row may be sizes or repetitions, one for each dimension
 
 
 def drawn(specs: Mapping[str, TensorSpec], seed: int = 0, largest: int = LARGEST_INTEGER) -> Dict[str, Array]:
     """Random arrays of these specs.
 
-    Floats come from the standard normal distribution; integers are at least 0 and less than ``largest``; booleans are
-    false or true; strings are the digits of such integers.
+    Floats come from the standard normal distribution; integers are at least 0 and less than ``largest``, and less than
+    4 where they may be sizes; booleans are false or true; strings are the digits of such integers.
     """
     rng = np.random.default_rng(seed)
     return {name: _drawn(spec, rng, largest) for name, spec in specs.items()}
@@ -25,5 +27,9 @@ def drawn(specs: Mapping[str, TensorSpec], seed: int = 0, largest: int = LARGEST
 def _drawn(spec: TensorSpec, rng: np.random.Generator, largest: int) -> Array:
     if spec.dtype.kind in "fc":
         return np.asarray(rng.standard_normal(spec.shape), spec.dtype)
-    integers = rng.integers(0, 2 if spec.dtype.kind == "b" else largest, spec.shape)
+    if spec.dtype.kind == "b":
+        largest = 2
+    elif spec.dtype.kind == "i" and len(spec.shape) == 1 and spec.shape[0] <= MOST_SIZES:
+        largest = min(largest, LARGEST_SIZE)
+    integers = rng.integers(0, largest, spec.shape)
     return np.asarray(integers, spec.dtype) if spec.dtype != object else np.asarray(integers).astype(str).astype(object)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import AbstractSet, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -33,7 +33,8 @@ FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
 REMOVING = (pipeline.TIDYING,)
 AUTO = "auto"
 TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
-MARGIN = 2.0  # dB by which ranges that cut off the ends must be better: of other samples they cut off more
+LEAST = 4  # samples that can be halved
+MARGIN = 2.0  # dB by which another way must be better than min-max without equalising: what samples say varies as much
 Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
 Choose = Callable[[str], Choice]
 
@@ -111,48 +112,66 @@ def integer_builder(
     methods: Methods,
     progress: Progress,
 ) -> Build:
-    """Where nobody says how ranges are chosen, or whether layers are equalized, the best pair is built, as the samples
-    show."""
+    """Where nobody says how ranges are chosen, or whether layers are equalized, each way is tried on each half of the
+    samples and judged on the other half: ranges that leave out what is rare look good on the samples that they were
+    taken from. All samples then choose the ranges.
+    """
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
     check_layers(table, [layer.name for layer in layers_of(program, least=1)])
-    builds: List[Tuple[str, Build]] = []
-    if not methods.equalize:
-        builds += _builders(program, pair, (), samples, asked, table, methods, progress)
+    nets = [_IntegerNet.of(program, pair, (), samples, asked, table, methods, progress)] if not methods.equalize else []
     if methods.equalize is not False:
         other, changed = equalized(program)
-        if changed or not builds:
-            builds += _builders(other, pair, changed, samples, asked, table, methods, progress)
-    if len(builds) == 1:
-        return builds[0][1]
-    noise = OutputNoise(program.pair(pair), samples, before_softmax=True)
-
-    def ratio(one: Tuple[str, Build]) -> float:
-        method, build = one
-        return noise.of(build(frozenset(), QuantizationReport())) - (0 if method == TRIED[0] else MARGIN)
-
-    return max(builds, key=ratio)[1]
+        if changed or not nets:
+            nets.append(_IntegerNet.of(other, pair, changed, samples, asked, table, methods, progress))
+    ways = [(net, one) for net in nets for one in (TRIED if methods.calibration == AUTO else (methods.calibration,))]
+    net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples, progress)
+    return net.builder(net.ranges(samples, method, progress))
 
 
-def _builders(
-    program: Program,
-    pair: Pair,
-    changed: Sequence[str],
-    samples: Sequence[Sample],
-    asked: Choice,
-    table: Table,
-    methods: Methods,
-    progress: Progress,
-) -> Iterator[Tuple[str, Build]]:
-    """One for each way to choose ranges, by its name. changed: the layers that are equalized."""
-    folded = program.pair(pair)
-    layers = {layer.name: layer for layer in layers_of(program, least=1)}
-    tried = TRIED if methods.calibration == AUTO else (methods.calibration,)
-    blobs = blobs_to_calibrate(program)
-    measured = [calibrated(folded, blobs, samples, one, progress, methods.folder) for one in tried]
-    everything = chooser(asked, table, frozenset())
-    rounded: Dict[str, Rounded] = {}
-    if methods.round_by_data:
+def _best(
+    ways: Sequence[Tuple[_IntegerNet, str]], original: Pair, samples: Sequence[Sample], progress: Progress
+) -> Tuple[_IntegerNet, str]:
+    """The net and the method that do best where they do worst; below 0 dB all is noise."""
+    half = len(samples) // 2
+    parts = (samples[:half], samples[half:]) if len(samples) >= LEAST else (samples,)
+    noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
+
+    def ratio(way: Tuple[_IntegerNet, str]) -> float:
+        net, method = way
+        built = [net.builder(net.ranges(part, method, progress))(frozenset(), QuantizationReport()) for part in parts]
+        least = min(noise.of(one) for noise, one in zip(noises, reversed(built)))
+        return max(least, 0.0) - (0.0 if way is ways[0] else MARGIN)
+
+    return max(ways, key=ratio)
+
+
+class _IntegerNet(NamedTuple):
+    """A net that is to compute on integers. pair: the same net, to be run. changed: the layers that are equalized."""
+
+    program: Program
+    pair: Pair
+    changed: Sequence[str]
+    asked: Choice
+    table: Table
+    precision: Precision
+    folder: Optional[AnyPath]
+
+    @staticmethod
+    def of(
+        program: Program,
+        pair: Pair,
+        changed: Sequence[str],
+        samples: Sequence[Sample],
+        asked: Choice,
+        table: Table,
+        methods: Methods,
+        progress: Progress,
+    ) -> _IntegerNet:
+        """With weights that are rounded by the samples, if that is asked for."""
+        pair = program.pair(pair)
+        layers = {layer.name: layer for layer in layers_of(program, least=1)}
+        everything = chooser(asked, table, frozenset())
 
         def grid(layer: str, weight: Array) -> Optional[Grid]:
             if layer not in layers or not _on_integers(everything(layer)):
@@ -162,14 +181,30 @@ def _builders(
             scales = product_scales(rows, methods.per_tensor)
             return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
 
-        rounded = round_by_data(program, folded, samples, grid, progress, methods.folder)
-    wide = "int16" in {choice.activations for choice in (asked, *table.values())}
-    dtype = np.dtype(np.int16 if wide else np.int8)
-    precision = Precision(dtype, methods.per_tensor, methods.correct_biases, rounded)
+        rounded: Dict[str, Rounded] = {}
+        if methods.round_by_data:
+            rounded = round_by_data(program, pair, samples, grid, progress, methods.folder)
+        wide = "int16" in {choice.activations for choice in (asked, *table.values())}
+        dtype = np.dtype(np.int16 if wide else np.int8)
+        precision = Precision(dtype, methods.per_tensor, methods.correct_biases, rounded)
+        return _IntegerNet(program, pair, changed, asked, table, precision, methods.folder)
 
-    def build(measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
-        choose = chooser(asked, table, floats)
-        integers = to_integers(program, folded, measured, lambda op: _on_integers(choose(layer_name(op))), precision)
+    def ranges(self, samples: Sequence[Sample], method: str, progress: Progress) -> Calibration:
+        """What the net's blobs hold on the samples."""
+        blobs = blobs_to_calibrate(self.program)
+        return calibrated(self.pair, blobs, samples, method, progress, self.folder)
+
+    def builder(self, measured: Calibration) -> Build:
+        """Builds the pair with these ranges."""
+        return partial(self._build, measured)
+
+    def _build(self, measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+        program, rounded = self.program, self.precision.rounded
+        layers = {layer.name: layer for layer in layers_of(program, least=1)}
+        choose = chooser(self.asked, self.table, floats)
+        integers = to_integers(
+            program, self.pair, measured, lambda op: _on_integers(choose(layer_name(op))), self.precision
+        )
         packed: List[LayerReport] = []
         by_format = {("int8", layer): one for layer, one in rounded.items()}
         result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, by_format).pair(
@@ -178,8 +213,8 @@ def _builders(
         kept = {layer_name(op): reason for op, reason in integers.kept}
         for row in _rows(program, layers, choose, kept, packed):
             on_integers = row.layer in integers.noise
-            steps = [EQUALIZED] if row.layer in changed else []
-            steps += [CORRECTED] if on_integers and methods.correct_biases else []
+            steps = [EQUALIZED] if row.layer in self.changed else []
+            steps += [CORRECTED] if on_integers and self.precision.correct_biases else []
             steps += [ROUNDED] if on_integers and row.layer in rounded else row.steps
             snr = integers.noise.get(row.layer, row.snr)
             report.layers.append(row._replace(snr=snr, steps=tuple(steps)))
@@ -187,8 +222,6 @@ def _builders(
             f"{op.signature()} stays float: {why}" for op, why in integers.kept if layer_name(op) not in layers
         ]
         return result
-
-    yield from ((one, partial(build, ranges)) for one, ranges in zip(tried, measured))
 
 
 def _on_integers(choice: Choice) -> bool:

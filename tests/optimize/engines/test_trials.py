@@ -15,6 +15,7 @@ from optimize.rewriting.shapes import sample_specs
 from runtime_arm import Predictor
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import TensorSpec
 from tests.optimize.nets import pair_of
 
 
@@ -79,3 +80,11 @@ def test_optimising_compares_what_the_engines_showed(pair: Pair, monkeypatch: py
     monkeypatch.setattr(Trials, "outputs", outputs)
     optimize(pair)
     assert asked[-1]
+
+
+def test_integers_that_may_be_sizes_are_drawn_small() -> None:
+    specs = {"repeats": TensorSpec((4,), np.dtype(np.int64)), "ids": TensorSpec((1, 8), np.dtype(np.int64))}
+    for seed in range(20):
+        inputs = drawn(specs, seed)
+        assert inputs["repeats"].max() < 4
+        assert inputs["ids"].max() >= 4

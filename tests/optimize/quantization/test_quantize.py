@@ -181,6 +181,14 @@ def test_a_few_samples_of_large_numbers_do_not_spoil_the_others(pair: Pair, cali
     assert judged.of(cut) > judged.of(whole) + 10
 
 
+def test_ranges_are_whole_unless_others_are_clearly_better_on_samples_that_did_not_choose_them(pair: Pair) -> None:
+    auto, whole = (
+        quantize(pair, samples(16), activations="int8", calibration=one, equalize=False) for one in ("auto", "minmax")
+    )
+    assert auto.init_net.to_bytes() == whole.init_net.to_bytes()
+    assert auto.predict_net.to_bytes() == whole.predict_net.to_bytes()
+
+
 def test_layers_stay_float_until_the_pair_is_accepted(pair: Pair) -> None:
     report = QuantizationReport()
     seen: List[int] = []
