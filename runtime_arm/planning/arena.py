@@ -12,6 +12,7 @@ the arena are placed first in the next attempt. If the bound is missed by a few 
 from __future__ import annotations
 
 import mmap
+from collections import defaultdict
 from itertools import chain
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -209,8 +210,7 @@ def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
     offsets, space = [0] * len(groups), _Space()
     for index in order:
         offsets[index] = space.lowest(groups[index])
-        for one in groups[index]:
-            space.take(one._replace(offset=offsets[index] + one.offset))
+        space.take(groups[index], offsets[index])
     return offsets
 
 
@@ -219,30 +219,32 @@ class _Space:
     square of the steps where a net keeps all its blobs."""
 
     def __init__(self) -> None:
-        self._live: Dict[int, List[Tuple[int, int]]] = {}  # by step: first byte and the end of what is in use
-        self._begun: Dict[int, List[Tuple[int, int]]] = {}  # the same of what is in use from this step on
+        self._live: Dict[int, List[Tuple[int, int]]] = defaultdict(list)  # by step: first byte and the end of what is in use
+        self._begun: Dict[int, List[Tuple[int, int]]] = defaultdict(list)  # the same of what is in use from this step on
         self._long: List[Tuple[int, int, int, int]] = []  # first and last steps, first bytes and ends
         self._lasting: Optional[Array] = None  # the same as rows of at least that length, if there are more than FEW
 
-    def take(self, one: Lifetime) -> None:
-        if one.last - one.first >= LASTING:
-            self._take_long(one)
-            return
-        place = one.offset, one.end
-        self._begun.setdefault(one.first, []).append(place)
-        for step in range(one.first, one.last + 1):
-            self._live.setdefault(step, []).append(place)
+    def take(self, group: Group, offset: int) -> None:
+        for first, last, nbytes, shift in group:
+            begin = offset + shift
+            if last - first >= LASTING:
+                self._take_long(first, last, begin, begin + nbytes)
+                continue
+            place = begin, begin + nbytes
+            self._begun[first].append(place)
+            for step in range(first, last + 1):
+                self._live[step].append(place)
 
     def lowest(self, group: Group) -> int:
         """The lowest offset where a group fits in."""
         taken: List[Tuple[int, int]] = []
-        for one in group:
-            places = list(self._live.get(one.first, ()))
-            for step in range(one.first + 1, one.last + 1):
+        for first, last, nbytes, shift in group:
+            places = list(self._live.get(first, ()))
+            for step in range(first + 1, last + 1):
                 places += self._begun.get(step, ())
             if self._lasting is None:
-                places += [place[2:] for place in self._long if place[0] <= one.last and place[1] >= one.first]
-            shift, top = one.offset, one.end
+                places += [(begin, end) for since, till, begin, end in self._long if since <= last and till >= first]
+            top = shift + nbytes
             taken += [(begin - top, end - shift) for begin, end in places]
         return self._lowest(taken) if self._lasting is None else self._lowest_among(group, taken, self._lasting)
 
@@ -251,7 +253,8 @@ class _Space:
         for begin, end in sorted(taken):
             if offset <= begin:
                 break
-            offset = max(offset, end)
+            if end > offset:
+                offset = end
         return offset
 
     def _lowest_among(self, group: Group, taken: List[Tuple[int, int]], lasting: Array) -> int:
@@ -267,8 +270,8 @@ class _Space:
         free = np.flatnonzero(reached[:-1] <= spans[:, 0])
         return int(reached[free[0] if free.size else -1])
 
-    def _take_long(self, one: Lifetime) -> None:
-        self._long.append((one.first, one.last, one.offset, one.end))
+    def _take_long(self, first: int, last: int, begin: int, end: int) -> None:
+        self._long.append((first, last, begin, end))
         count, held = len(self._long), self._lasting
         if count <= FEW:
             return
