@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -119,18 +119,22 @@ def integer_builder(
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
     check_layers(table, [layer.name for layer in layers_of(program, least=1)])
-    nets = [_IntegerNet.of(program, pair, (), samples, asked, table, methods, progress)] if not methods.equalize else []
+    nets: List[Tuple[Program, Sequence[str]]] = [] if methods.equalize else [(program, ())]
     if methods.equalize is not False:
         other, changed = equalized(program)
-        if changed or not nets:
-            nets.append(_IntegerNet.of(other, pair, changed, samples, asked, table, methods, progress))
-    ways = [(net, one) for net in nets for one in (TRIED if methods.calibration == AUTO else (methods.calibration,))]
-    net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples, progress)
-    return net.builder(net.ranges(samples, method, progress))
+        nets += [(other, changed)] if changed or not nets else []
+    tried = TRIED if methods.calibration == AUTO else (methods.calibration,)
+    ways = [
+        (net, method)
+        for net in (_IntegerNet(one, pair, changed, samples, asked, table, methods, progress) for one, changed in nets)
+        for method in tried
+    ]
+    net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples)
+    return partial(net.build, net.ranges(samples, method))
 
 
 def _best(
-    ways: Sequence[Tuple[_IntegerNet, str]], original: Pair, samples: Sequence[Sample], progress: Progress
+    ways: Sequence[Tuple[_IntegerNet, str]], original: Pair, samples: Sequence[Sample]
 ) -> Tuple[_IntegerNet, str]:
     """The net and the method that do best where they do worst; below 0 dB all is noise."""
     half = len(samples) // 2
@@ -139,26 +143,18 @@ def _best(
 
     def ratio(way: Tuple[_IntegerNet, str]) -> float:
         net, method = way
-        built = [net.builder(net.ranges(part, method, progress))(frozenset(), QuantizationReport()) for part in parts]
+        built = [net.build(net.ranges(part, method), frozenset(), QuantizationReport()) for part in parts]
         least = min(noise.of(one) for noise, one in zip(noises, reversed(built)))
         return max(least, 0.0) - (0.0 if way is ways[0] else MARGIN)
 
     return max(ways, key=ratio)
 
 
-class _IntegerNet(NamedTuple):
-    """A net that is to compute on integers. pair: the same net, to be run. changed: the layers that are equalized."""
+class _IntegerNet:
+    """A net that is to compute on integers. changed: the layers that are equalized."""
 
-    program: Program
-    pair: Pair
-    changed: Sequence[str]
-    asked: Choice
-    table: Table
-    precision: Precision
-    folder: Optional[AnyPath]
-
-    @staticmethod
-    def of(
+    def __init__(
+        self,
         program: Program,
         pair: Pair,
         changed: Sequence[str],
@@ -167,43 +163,47 @@ class _IntegerNet(NamedTuple):
         table: Table,
         methods: Methods,
         progress: Progress,
-    ) -> _IntegerNet:
+    ):
+        self._program, self._pair, self._changed = program, program.pair(pair), changed
+        self._samples, self._asked, self._table = samples, asked, table
+        self._methods, self._progress = methods, progress
+
+    @cached_property
+    def _precision(self) -> Precision:
         """With weights that are rounded by the samples, if that is asked for."""
-        pair = program.pair(pair)
-        layers = {layer.name: layer for layer in layers_of(program, least=1)}
-        everything = chooser(asked, table, frozenset())
-
-        def grid(layer: str, weight: Array) -> Optional[Grid]:
-            if layer not in layers or not _on_integers(everything(layer)):
-                return None
-            axis = layers[layer].axis
-            rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
-            scales = product_scales(rows, methods.per_tensor)
-            return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
-
         rounded: Dict[str, Rounded] = {}
-        if methods.round_by_data:
-            rounded = round_by_data(program, pair, samples, grid, progress, methods.folder)
-        wide = "int16" in {choice.activations for choice in (asked, *table.values())}
+        if self._methods.round_by_data:
+            rounded = round_by_data(
+                self._program, self._pair, self._samples, self._grid, self._progress, self._methods.folder
+            )
+        wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         dtype = np.dtype(np.int16 if wide else np.int8)
-        precision = Precision(dtype, methods.per_tensor, methods.correct_biases, rounded)
-        return _IntegerNet(program, pair, changed, asked, table, precision, methods.folder)
+        return Precision(dtype, self._methods.per_tensor, self._methods.correct_biases, rounded)
 
-    def ranges(self, samples: Sequence[Sample], method: str, progress: Progress) -> Calibration:
+    @cached_property
+    def _layers(self) -> Dict[str, Layer]:
+        return {layer.name: layer for layer in layers_of(self._program, least=1)}
+
+    def _grid(self, layer: str, weight: Array) -> Optional[Grid]:
+        """What a layer's weight is rounded to; None for layers of floats."""
+        if layer not in self._layers or not _on_integers(self._table.get(layer, self._asked)):
+            return None
+        axis = self._layers[layer].axis
+        rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
+        scales = product_scales(rows, self._methods.per_tensor)
+        return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
+
+    def ranges(self, samples: Sequence[Sample], method: str) -> Calibration:
         """What the net's blobs hold on the samples."""
-        blobs = blobs_to_calibrate(self.program)
-        return calibrated(self.pair, blobs, samples, method, progress, self.folder)
+        blobs = blobs_to_calibrate(self._program)
+        return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
 
-    def builder(self, measured: Calibration) -> Build:
-        """Builds the pair with these ranges."""
-        return partial(self._build, measured)
-
-    def _build(self, measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
-        program, rounded = self.program, self.precision.rounded
-        layers = {layer.name: layer for layer in layers_of(program, least=1)}
-        choose = chooser(self.asked, self.table, floats)
+    def build(self, measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+        """The pair with these ranges."""
+        rounded = self._precision.rounded
+        choose = chooser(self._asked, self._table, floats)
         integers = to_integers(
-            program, self.pair, measured, lambda op: _on_integers(choose(layer_name(op))), self.precision
+            self._program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
         )
         packed: List[LayerReport] = []
         by_format = {("int8", layer): one for layer, one in rounded.items()}
@@ -211,15 +211,15 @@ class _IntegerNet(NamedTuple):
             integers.pair
         )
         kept = {layer_name(op): reason for op, reason in integers.kept}
-        for row in _rows(program, layers, choose, kept, packed):
+        for row in _rows(self._program, self._layers, choose, kept, packed):
             on_integers = row.layer in integers.noise
-            steps = [EQUALIZED] if row.layer in self.changed else []
-            steps += [CORRECTED] if on_integers and self.precision.correct_biases else []
+            steps = [EQUALIZED] if row.layer in self._changed else []
+            steps += [CORRECTED] if on_integers and self._methods.correct_biases else []
             steps += [ROUNDED] if on_integers and row.layer in rounded else row.steps
             snr = integers.noise.get(row.layer, row.snr)
             report.layers.append(row._replace(snr=snr, steps=tuple(steps)))
         report.notes += [
-            f"{op.signature()} stays float: {why}" for op, why in integers.kept if layer_name(op) not in layers
+            f"{op.signature()} stays float: {why}" for op, why in integers.kept if layer_name(op) not in self._layers
         ]
         return result
 

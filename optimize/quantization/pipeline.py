@@ -54,10 +54,10 @@ def quantize(
     floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
     "int16" for TensorFlow Lite's integer arithmetic throughout, all with int8 weights. table: what single layers are
     stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``); "auto"
-    for the best of minmax, percentile and mse on the samples.
+    for the best of minmax, percentile and mse on samples that did not choose the ranges.
     per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not one for each filter. equalize: whether
-    neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what is better on the
-    samples. correct_biases: whether biases of integer layers take off by how much rounded weights shift means.
+    neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what is clearly better
+    on such samples. correct_biases: whether biases of integer layers take off by how much rounded weights shift means.
     rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``), "nearest" each by
     itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs on the
     samples, in dB; layers stay float until it is reached. accept: whether a pair is good enough; layers stay float

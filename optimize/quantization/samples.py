@@ -25,7 +25,7 @@ class _Checked(Sequence[Sample]):
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         if isinstance(index, slice):
-            return _Checked(self._samples[index], self._inputs)
+            return _Part(self, range(len(self))[index])
         sample = self._samples[index]
         if not isinstance(sample, Mapping):
             raise UsageError(f"sample {index + 1} must hold arrays by input name, got {type(sample).__name__}")
@@ -36,6 +36,20 @@ class _Checked(Sequence[Sample]):
             if values.dtype.kind == "f" and not bool(np.isfinite(values).all()):
                 raise UsageError(f"sample {index + 1}: input {info.name!r} holds numbers that are not finite")
         return sample
+
+
+class _Part(Sequence[Sample]):
+    """Some of the samples, each read when it is asked for."""
+
+    def __init__(self, samples: Sequence[Sample], places: range):
+        self._samples, self._places = samples, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        places = self._places[index]
+        return _Part(self._samples, places) if isinstance(places, range) else self._samples[places]
 
 
 def as_sequence(samples: Samples, inputs: Sequence[TensorInfo]) -> Sequence[Sample]:

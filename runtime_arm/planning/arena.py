@@ -219,8 +219,9 @@ class _Space:
     square of the steps where a net keeps all its blobs."""
 
     def __init__(self) -> None:
-        self._live: Dict[int, List[Tuple[int, int]]] = defaultdict(list)  # by step: first byte and the end of what is in use
-        self._begun: Dict[int, List[Tuple[int, int]]] = defaultdict(list)  # the same of what is in use from this step on
+        # by step: first byte and end of what is in use, and of what is in use from this step on
+        self._live: Dict[int, List[Tuple[int, int]]] = defaultdict(list)
+        self._begun: Dict[int, List[Tuple[int, int]]] = defaultdict(list)
         self._long: List[Tuple[int, int, int, int]] = []  # first and last steps, first bytes and ends
         self._lasting: Optional[Array] = None  # the same as rows of at least that length, if there are more than FEW
 

@@ -38,7 +38,7 @@ def keep_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("calibration", "most", "spared"), [("minmax", 17, 5), ("percentile", 40, 24), ("minmax", 40, 24)]
+    ("calibration", "most", "spared"), [("minmax", 24, 5), ("percentile", 50, 30), ("minmax", 60, 30)]
 )
 def test_a_killed_run_goes_on(pair: Pair, tmp_path: Path, calibration: str, most: int, spared: int) -> None:  # noqa: F811
     options: Any = {"activations": "int8", "calibration": calibration}

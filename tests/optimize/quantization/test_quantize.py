@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Sequence
 
 import numpy as np
 import pytest
@@ -126,6 +126,18 @@ def test_samples_are_read_one_at_a_time_and_may_be_an_iterator(pair: Pair) -> No
 
     once, listed = quantize(pair, drawn(), activations="int8"), quantize(pair, samples(4), activations="int8")
     assert once.predict_net.to_text() == listed.predict_net.to_text()
+
+
+def test_a_sequence_need_not_know_slices(pair: Pair) -> None:
+    class Bare(Sequence[Dict[str, np.ndarray]]):
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: Any) -> Any:
+            return samples(8)[index + 0]
+
+    bare, listed = quantize(pair, Bare(), activations="int8"), quantize(pair, samples(8), activations="int8")
+    assert bare.init_net.to_bytes() == listed.init_net.to_bytes()
 
 
 def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) -> None:
