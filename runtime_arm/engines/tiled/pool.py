@@ -11,7 +11,7 @@ it meets padding. A strip of rows stays in the cache from the first tap to the a
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Iterator, List, Sequence, Tuple
 
 import numpy as np
@@ -60,6 +60,11 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
     rows = y.image_tiles((0, 0))[0]
     most = min(_most_rows(x, result.itemsize), -(-rows // call.workers))
     steps = clear_borders(call, y)
+
+    @cache
+    def meet(axis: int, phase: int, begin: int, end: int) -> List[_Tap]:
+        return _meet(axis, pool.window, x, y, phase, (begin, end))
+
     for strip in call.mine(image_rows(y, ranges(rows, most))):
         image, begin, end = strip
         pixels = x.grid(call.inputs[0])[:, :, image]
@@ -67,11 +72,11 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
             count = min(end, y.image_tiles((phase, 0))[0]) - begin
             between = [call.scratch[0][px, :count, : x.image_tiles((0, px))[1]] for px in range(x.tile)]
             for px, target in enumerate(between):
-                met = _meet(0, pool.window, x, y, phase, (begin, begin + count))
+                met = meet(0, phase, begin, begin + count)
                 steps += _combine(combine, target, [one.of(pixels[one.plane, px, :, : target.shape[1]]) for one in met])
             for px in range(y.tile):
                 target = y.pixels(result, (phase, px))[image, begin : begin + count]
-                met = _meet(1, pool.window, x, y, px, (0, target.shape[1]))
+                met = meet(1, px, 0, target.shape[1])
                 steps += _combine(combine, target, [one.of(between[one.plane]) for one in met])
                 if combine is np.add:
                     factors = np.ascontiguousarray(scale[phase :: y.tile, px :: y.tile][begin:end, :, None])
