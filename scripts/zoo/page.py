@@ -13,7 +13,8 @@ holds the plain and the optimised pair against onnxruntime. This page is what it
 """
 KNOWN = {
     "visformer_tiny": "rounding: its scores grow to 70,000 before the last Softmax. Beside a run in float64, of "
-    "outputs up to 631, the plain pair is 1.3e-2 away, the optimised one 5.1e-3 and onnxruntime 4.5e-3 (exporter dynamo)"
+    "outputs up to 631, the plain pair is 1.3e-2 away, the optimised one 5.1e-3, and onnxruntime 4.5e-3, as dynamo "
+    "exports it"
 }
 
 
