@@ -114,10 +114,11 @@ def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
 
 
 class Spectrum(NamedTuple):
-    """Scratch for the transformed pixels of a strip, ``memory``, of which a worker makes the part ``mine``; ``room`` for
-    what follows its products; and the steps between transforming and multiplying.
+    """Where the transformed pixels of a strip lie, and which of them this worker makes.
 
-    Workers that split the filters need the same spectrum. They make it together and meet before they multiply.
+    Workers that split the filters need the same pixels: each transforms a part of them for all. ``memory``: for all of
+    them. ``mine``: the part. ``meet``: steps between transforming and multiplying. ``room``: scratch for what follows
+    this worker's products, in which no spectrum lies by then.
     """
 
     memory: Array
@@ -127,11 +128,11 @@ class Spectrum(NamedTuple):
 
     @classmethod
     def of(cls, call: Call, buffer: int, count: int, filters: slice, most: int) -> Spectrum:
-        """In this buffer of the scratch, for ``count`` things to transform.
+        """In scratch buffer number ``buffer``, for ``count`` positions or channels, whatever workers split.
 
-        filters: this worker's, EVERYTHING where it computes all of a strip. most: numbers of ``room`` for each. The
-        buffer must hold the spectrum, or as many numbers for all filters: the spectrum lies in the first worker's, what
-        follows in the last worker's.
+        filters: this worker's, EVERYTHING where it computes all of a strip. most: numbers of ``room`` for each filter.
+        The buffer holds either the spectrum or the room of all filters. Of several workers' buffers the first holds the
+        one and the last the other, so nobody overwrites what another still reads.
         """
         if filters == EVERYTHING:
             own = call.scratch[buffer]

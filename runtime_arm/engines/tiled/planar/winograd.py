@@ -134,7 +134,9 @@ class PlanarWinograd:
             lambda: Filters(transform_filters(x.tile, columns, call.inputs[1].swapaxes(0, 1)), lanes),
         )
         strips, mine = parts_by_filters(call, y, y.body, FILTERS)
-        return bind_strips(call, self, Part(strips, mine, partial(convolve, call, self.wide, filters.columns(mine), mine)))
+        return bind_strips(
+            call, self, Part(strips, mine, partial(convolve, call, self.wide, filters.columns(mine), mine))
+        )
 
 
 def _margin(wide: Wide) -> int:
