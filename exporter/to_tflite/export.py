@@ -133,7 +133,21 @@ def _constants(pair: Pair, net: NetDef) -> Dict[str, Operand]:
     return {name: Operand(spec) for name, spec in found.items() if spec is not None}
 
 
-_ORDERLESS = ("Copy", "Quantize", "Relu", "Mul", "Add", "Sub", "Div", "Clip", "Cast", "Sigmoid", "PadImage", "Pad")
+_ORDERLESS = (
+    "Copy",
+    "Quantize",
+    "Relu",
+    "Mul",
+    "Add",
+    "Sub",
+    "Div",
+    "Clip",
+    "Cast",
+    "Sigmoid",
+    "PadImage",
+    "Pad",
+    "QuantizeLinear",
+)
 
 
 def _input_order(net: NetDef, name: str, ndim: int) -> Order:

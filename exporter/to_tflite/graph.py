@@ -41,6 +41,7 @@ class Graph:
         self.number = len(self.all)
         self.all.append(self)
         self.rescaled: Dict[int, Quantization] = {}  # tensors that a CONCATENATION makes numbers of this scale of
+        self.signed: Dict[int, int] = {}  # tensors of uint8, and the same numbers as int8
         self._names: Set[str] = set()
         self._constants: Dict[Any, int] = {}
         self._turned: Dict[Tuple[int, Tuple[int, ...]], int] = {}
