@@ -35,8 +35,17 @@ AUTO = "auto"
 TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
 LEAST = 4  # samples that can be halved
 MARGIN = 2.0  # dB by which another way must be better than min-max without equalising: what samples say varies as much
-Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
 Choose = Callable[[str], Choice]
+
+
+class Floats(NamedTuple):
+    """The layers that compute on floats whatever was asked for. packed: their weights are stored as was asked for."""
+
+    layers: AbstractSet[str] = frozenset()
+    packed: bool = False
+
+
+Build = Callable[[Floats, QuantizationReport], Pair]
 
 
 class Methods(NamedTuple):
@@ -50,9 +59,16 @@ class Methods(NamedTuple):
     folder: Optional[AnyPath] = None
 
 
-def chooser(asked: Choice, table: Table, floats: AbstractSet[str]) -> Choose:
+def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
     """What each layer is stored and computed in."""
-    return lambda layer: Choice(FLOAT32, FLOAT32) if layer in floats else table.get(layer, asked)
+
+    def choose(layer: str) -> Choice:
+        choice = table.get(layer, asked)
+        if layer not in floats.layers:
+            return choice
+        return Choice(choice.weights if floats.packed else FLOAT32, FLOAT32)
+
+    return choose
 
 
 # Weights alone, and dynamic range
@@ -76,7 +92,7 @@ def weight_builder(
     check_layers(table, [layer.name for layer in layers])
     rounded: Dict[Tuple[str, str], Rounded] = {}
     if samples and methods.round_by_data:
-        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, frozenset())
+        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, Floats())
 
         def grid(layer: str, weight: Array) -> Optional[Grid]:
             choice = choose(layer)
@@ -87,7 +103,7 @@ def weight_builder(
         found = round_by_data(program, program.pair(small), samples, grid, progress, methods.folder)
         rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
 
-    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+    def build(floats: Floats, report: QuantizationReport) -> Pair:
         return _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(small)
 
     return build
@@ -143,7 +159,7 @@ def _best(
 
     def ratio(way: Tuple[_IntegerNet, str]) -> float:
         net, method = way
-        built = [net.build(net.ranges(part, method), frozenset(), QuantizationReport()) for part in parts]
+        built = [net.build(net.ranges(part, method), Floats(), QuantizationReport()) for part in parts]
         least = min(noise.of(one) for noise, one in zip(noises, reversed(built)))
         return max(least, 0.0) - (0.0 if way is ways[0] else MARGIN)
 
@@ -198,7 +214,7 @@ class _IntegerNet:
         blobs = blobs_to_calibrate(self._program)
         return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
 
-    def build(self, measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+    def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""
         rounded = self._precision.rounded
         choose = chooser(self._asked, self._table, floats)
