@@ -20,7 +20,7 @@ from optimize.quantization.layers import Layer, layer_name, layers_of
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
-from optimize.quantization.round_by_data import Rounded, round_by_data
+from optimize.quantization.round_by_data import Rounded, corrected, round_by_data
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
@@ -100,7 +100,9 @@ def weight_builder(
                 return None
             return grid_of(choice.weights, weight, axes[layer])
 
-        found = round_by_data(program, program.pair(small), samples, grid, progress, methods.folder)
+        found = round_by_data(
+            program, program.pair(small), samples, grid, methods.correct_biases, progress, methods.folder
+        )
         rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
 
     def build(floats: Floats, report: QuantizationReport) -> Pair:
@@ -113,8 +115,9 @@ def _packed(
     program: Program, choose: Choose, done: List[LayerReport], rounded: Mapping[Tuple[str, str], Rounded]
 ) -> Program:
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
+    packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
     passes = [hybrid_layers(choose, done), pack_weights(choose, done, rounded), *REMOVING]
-    return run_passes_everywhere(program, passes, Report())
+    return run_passes_everywhere(corrected(program, packed), passes, Report())
 
 
 # Integers throughout
@@ -190,7 +193,13 @@ class _IntegerNet:
         rounded: Dict[str, Rounded] = {}
         if self._methods.round_by_data:
             rounded = round_by_data(
-                self._program, self._pair, self._samples, self._grid, self._progress, self._methods.folder
+                self._program,
+                self._pair,
+                self._samples,
+                self._grid,
+                self._methods.correct_biases,
+                self._progress,
+                self._methods.folder,
             )
         wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         dtype = np.dtype(np.int16 if wide else np.int8)

@@ -7,7 +7,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from optimize.quantization.formats import FLOAT32, FORMATS, Packed, packed_steps
 from optimize.quantization.layers import Layer, layers_at
-from optimize.quantization.report import ROUNDED, LayerReport
+from optimize.quantization.report import CORRECTED, ROUNDED, LayerReport
 from optimize.quantization.round_by_data import Rounded
 from optimize.quantization.signal import decibels, noise
 from optimize.quantization.table import Choice
@@ -54,7 +54,7 @@ class _Packing:
         restored = infer_operator(unpack, stored)[1][0].value
         assert restored is not None
         snr = decibels([noise(weight, restored)])
-        steps = (ROUNDED,) if rounded is not None else ()
+        steps = () if rounded is None else (ROUNDED,) if rounded.shift is None else (CORRECTED, ROUNDED)
         self._done.append(LayerReport(layer.name, choice, weight.nbytes, packed.nbytes, snr, "", steps))
         weights = {names[ending]: value for ending, value in packed.stored.items()}
         return Rewrite((unpack,), {**weights, layer.weight: None}, at=match.captured["place"])
