@@ -20,7 +20,7 @@ from optimize.quantization.layers import Layer, layer_name, layers_of
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
-from optimize.quantization.round_by_data import Rounded, corrected, round_by_data
+from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
@@ -39,10 +39,11 @@ Choose = Callable[[str], Choice]
 
 
 class Floats(NamedTuple):
-    """The layers that compute on floats whatever was asked for. packed: their weights are stored as was asked for."""
+    """The layers that compute on floats whatever was asked for. packed: those of them whose weights are nevertheless
+    stored as was asked for."""
 
     layers: AbstractSet[str] = frozenset()
-    packed: bool = False
+    packed: AbstractSet[str] = frozenset()
 
 
 Build = Callable[[Floats, QuantizationReport], Pair]
@@ -66,7 +67,7 @@ def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
         choice = table.get(layer, asked)
         if layer not in floats.layers:
             return choice
-        return Choice(choice.weights if floats.packed else FLOAT32, FLOAT32)
+        return Choice(choice.weights if layer in floats.packed else FLOAT32, FLOAT32)
 
     return choose
 
@@ -100,9 +101,8 @@ def weight_builder(
                 return None
             return grid_of(choice.weights, weight, axes[layer])
 
-        found = round_by_data(
-            program, program.pair(small), samples, grid, methods.correct_biases, progress, methods.folder
-        )
+        biases = Biases.COUNTED_ON if methods.correct_biases else Biases.KEPT
+        found = round_by_data(program, program.pair(small), samples, grid, biases, progress, methods.folder)
         rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
 
     def build(floats: Floats, report: QuantizationReport) -> Pair:
@@ -192,14 +192,9 @@ class _IntegerNet:
         """With weights that are rounded by the samples, if that is asked for."""
         rounded: Dict[str, Rounded] = {}
         if self._methods.round_by_data:
+            biases = Biases.CORRECTED if self._methods.correct_biases else Biases.KEPT
             rounded = round_by_data(
-                self._program,
-                self._pair,
-                self._samples,
-                self._grid,
-                self._methods.correct_biases,
-                self._progress,
-                self._methods.folder,
+                self._program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
             )
         wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         dtype = np.dtype(np.int16 if wide else np.int8)

@@ -3,13 +3,13 @@
 Weights alone: the pair is optimised, then each layer's weight is packed. With integer activations: batch norms are
 folded, layers equalized, ranges calibrated, weights rounded, the net is rewritten to integers, layers that stay float
 are packed, and the result is optimised. Where the outputs are too noisy, the layers that spoil them most are found by
-quantising them one at a time, and as few of them as possible compute on floats, with packed weights where that takes
-fewer bytes.
+quantising them one at a time, and as few of them as possible compute on floats, with packed weights where that is
+good enough.
 """
 
 from __future__ import annotations
 
-from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import optimize
 from optimize.quantization.builders import AUTO, Build, Floats, Methods, integer_builder, weight_builder
@@ -169,27 +169,28 @@ def _within(
 def _smallest(
     build: Build, choices: Mapping[str, Choice], worst: Sequence[str], good: Callable[[Pair], bool], progress: Progress
 ) -> Floats:
-    """The layers that stay float: with weights of fewer bits, or with float weights, whichever takes fewer bytes.
+    """The layers that compute on floats, so that weights take few bytes: all weights stay packed if that can be good
+    enough; else as few layers as possible compute on floats, and as few of these as possible have float weights.
 
-    UsageError if the pair is not good enough with all layers float.
+    choices: of layers that might. UsageError if nothing is good enough.
     """
-    found: List[Tuple[int, Floats]] = []
-    for packed in (True, False):
-        layers = [layer for layer in worst if not packed or choices[layer].activations != FLOAT32]
-        if not layers:
-            continue
-        least = least_float(
-            layers,
-            lambda floats, packed=packed: good(build(Floats(floats, packed), QuantizationReport())),
-            progress,
-        )
-        if least is not None:
-            report = QuantizationReport()
-            build(Floats(least, packed), report)
-            found.append((sum(row.nbytes for row in report.layers), Floats(least, packed)))
-    if not found:
+
+    def tried(floats: AbstractSet[str], packed: AbstractSet[str]) -> bool:
+        return good(build(Floats(floats, packed), QuantizationReport()))
+
+    on_integers = [layer for layer in worst if choices[layer].activations != FLOAT32]
+    if on_integers:
+        packed = least_float(on_integers, lambda floats: tried(floats, floats), progress)
+        if packed is not None:
+            return Floats(packed, packed)
+    floats = least_float(worst, lambda floats: tried(floats, frozenset()), progress)
+    if floats is None:
         raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(worst)} layers float")
-    return min(found, key=lambda one: one[0])[1]
+    if not on_integers:
+        return Floats(floats)
+    order = [layer for layer in worst if layer in floats]
+    wide = least_float(order, lambda wide: tried(floats, floats - wide), progress) or floats
+    return Floats(floats, floats - wide)
 
 
 def _warn(report: QuantizationReport, demand: _Demand) -> None:

@@ -4,12 +4,13 @@ Columns of a weight are rounded one after the other; the error of each is spread
 the inverse of the inputs' covariance (Frantar and Alistarh, "Optimal Brain Compression", 2022; Frantar et al., "GPTQ",
 2022, algorithm 1, columns of large inputs first). A filter for which nearest rounding is better keeps that.
 
-Where a bias can take off by how much rounding shifts the mean of a result, only what is left counts as an error.
+Where a bias can take off by how much rounding shifts the mean of a result, what is left alone may count as an error.
 """
 
 from __future__ import annotations
 
 import hashlib
+from enum import Enum
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -31,6 +32,15 @@ _DAMPING = 0.01  # of the mean of the covariance's diagonal
 _COLUMNS = 128  # that are rounded before the rest hears of it
 
 
+class Biases(Enum):
+    """What biases do about the shifts of means that rounding makes: nothing; take them off; take them off, so that
+    these do not count as errors. On integers, which shift means, too, the last is no better."""
+
+    KEPT = "kept"
+    CORRECTED = "corrected"
+    COUNTED_ON = "counted on"
+
+
 class Rounded(NamedTuple):
     """A rounded weight. steps: int8, of the weight's shape. gain: by how many dB the layer's noise is less. shift: what
     the bias has to take off, float64, one number for each filter; None where that was not asked for."""
@@ -46,16 +56,15 @@ def round_by_data(
     pair: Pair,
     samples: Sequence[Sample],
     grid_of: Callable[[str, Array], Optional[Grid]],
-    correct_biases: bool,
+    biases: Biases,
     progress: Progress = quiet,
     folder: Optional[AnyPath] = None,
 ) -> Dict[str, Rounded]:
     """The rounded weight of each layer, by the layer's name, where that is better than nearest rounding.
 
-    grid_of: by a layer's name and its weight; None for layers that are not to be rounded. correct_biases: whether
-    biases, of layers that have one of their own, are going to take off the shifts of means. Covariances of so many
-    layers as ``GROUP_NBYTES`` hold are in memory at a time. folder: keeps the layers that are done, and lets a run go
-    on.
+    grid_of: by a layer's name and its weight; None for layers that are not to be rounded. biases: what those of
+    layers that have one of their own do. Covariances of so many layers as ``GROUP_NBYTES`` hold are in memory at a
+    time. folder: keeps the layers that are done, and lets a run go on.
     """
     layers: Dict[str, Filters] = {}
     grids: Dict[str, Grid] = {}
@@ -69,14 +78,14 @@ def round_by_data(
     found: Dict[str, Rounded] = {}
     kept = Kept(folder, pair, samples)
     for group in _groups(layers):
-        words = ("rounding", correct_biases, group, *(_digest(grids[name]) for name in group))
+        words = ("rounding", biases, group, *(_digest(grids[name]) for name in group))
         before = kept.read(*words)
         part = {name: layers[name] for name in group} if not before else {}
         done: Dict[str, Any] = {"done": len(group)}
         for number, (name, met) in enumerate(covariances(pair, part, weights, samples, progress).items()):
             progress("round weights", number, len(part))
-            corrected = correct_biases and own_bias(program, part[name]) is not None
-            rounded = _rounded(part[name], weights[name], grids[name], met, corrected)
+            can = biases if own_bias(program, part[name]) is not None else Biases.KEPT
+            rounded = _rounded(part[name], weights[name], grids[name], met, can)
             if rounded is not None:
                 place = group.index(name)
                 done.update({f"{place} steps": rounded.steps, f"{place} gain": rounded.gain})
@@ -136,9 +145,9 @@ def _groups(layers: Mapping[str, Filters]) -> Iterator[List[str]]:
         yield group
 
 
-def _rounded(layer: Filters, weight: Array, grid: Grid, met: Inputs, corrected: bool) -> Optional[Rounded]:
+def _rounded(layer: Filters, weight: Array, grid: Grid, met: Inputs, biases: Biases) -> Optional[Rounded]:
     groups, count = layer.shape[:2]
-    covariance = met.centred if corrected else met.products
+    covariance = met.centred if biases == Biases.COUNTED_ON else met.products
     rows = layer.grouped(weight).reshape(groups, count, -1).astype(np.float64)
     scales = layer.grouped(np.broadcast_to(grid.scales, weight.shape)).reshape(rows.shape).astype(np.float64)
     nearest = np.clip(np.rint(rows / scales), -grid.most, grid.most)
@@ -152,8 +161,9 @@ def _rounded(layer: Filters, weight: Array, grid: Grid, met: Inputs, corrected: 
         return None
     steps = np.where(better[..., np.newaxis], steps, nearest)
     gain = 10 * np.log10(max(before.sum(), 1e-300) / max(np.minimum(before, after).sum(), 1e-300))
-    shift = np.einsum("gmk,gk->gm", steps * scales - rows, met.mean).reshape(-1) if corrected else None
-    return Rounded(layer.restored(steps, weight).astype(np.int8), grid, float(gain), shift)
+    shift = np.einsum("gmk,gk->gm", steps * scales - rows, met.mean).reshape(-1)
+    restored = layer.restored(steps, weight).astype(np.int8)
+    return Rounded(restored, grid, float(gain), None if biases == Biases.KEPT else shift)
 
 
 def _noise(errors: Array, covariance: Array) -> Array:

@@ -157,17 +157,15 @@ def add_product(
     matrix = filters.reshape(len(filters), -1)
     scales = product_scales(matrix, net.precision.per_tensor)
     rounded = net.precision.rounded.get(layer_name(op))
-    if rounded is not None and not np.array_equal(rounded.grid.scales.reshape(-1), scales):
-        rounded = None
-    rows = quantised_rows(matrix, scales) if rounded is None else arranged(rounded.steps).reshape(matrix.shape)
+    if rounded is not None and np.array_equal(rounded.grid.scales.reshape(-1), scales):
+        rows = arranged(rounded.steps).reshape(matrix.shape)
+    else:
+        rows = quantised_rows(matrix, scales)
     restored = rows * scales[:, np.newaxis].astype(np.float64)
     net.noise[layer_name(op)] = decibels([noise(matrix, restored)])
     bias = np.zeros(len(filters)) if bias is None else bias
     if net.precision.correct_biases:
-        shift = None if rounded is None else rounded.shift
-        if shift is None:
-            shift = _shift(net, op, (restored - matrix).reshape(filters.shape), arguments.get("group", 1), last)
-        bias = bias - shift
+        bias = bias - _shift(net, op, (restored - matrix).reshape(filters.shape), arguments.get("group", 1), last)
     inputs: List[str] = [
         x,
         net.weight(f"{op.input[1]}_int8", rows.reshape(filters.shape)),
