@@ -1,4 +1,8 @@
-"""Stores the weights of layers packed; an operator in front of the first reader makes a float32 weight of it again."""
+"""Stores the weights of layers packed; an operator in front of the first reader makes a float32 weight of it again.
+
+The float32 weight keeps its name; what is stored has a short one, for names of converted networks are often as long as
+a small layer's weight.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ class _Packing:
             kept = Choice(FLOAT32, choice.activations)
             self._done.append(LayerReport(layer.name, kept, weight.nbytes, weight.nbytes, None, str(reason)))
             raise Refusal(str(reason))
-        names = {ending: program.fresh(f"{layer.weight}_{ending}") for ending in packed.stored}
+        names = {ending: program.fresh(f"w{len(self._seen)}_{ending}") for ending in packed.stored}
         unpack = packed.unpack(tuple(names.values()), layer.weight)
         stored = [TensorSpec.known(value) for value in packed.stored.values()]
         restored = infer_operator(unpack, stored)[1][0].value
