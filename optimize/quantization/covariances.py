@@ -20,16 +20,16 @@ POSITIONS = 256  # of a filter in a sample that count; more tell little that is 
 
 class Inputs(NamedTuple):
     """What a layer's filters meet, x (groups, K), K channels times taps. products: the sum of x x^T, float64
-    (groups, K, K); sums: that of x; count: of how many."""
+    (groups, K, K); sums: that of x; rows: of how many."""
 
     products: Array
     sums: Array
-    count: int
+    rows: int
 
     @property
     def mean(self) -> Array:
         """(groups, K)."""
-        return np.asarray(self.sums / max(self.count, 1))
+        return np.asarray(self.sums / max(self.rows, 1))
 
     @property
     def centred(self) -> Array:

@@ -115,9 +115,8 @@ def corrected(program: Program, rounded: Mapping[str, Rounded]) -> Program:
     updates: Dict[str, Array] = {}
     for op in program.net.op:
         one, layer = rounded.get(layer_name(op)), filters_of(program, op)
-        if one is not None and one.shift is not None and layer is not None and layer.bias is not None:
-            bias = own_bias(program, layer)
-            assert bias is not None
+        bias = None if layer is None else own_bias(program, layer)
+        if one is not None and one.shift is not None and layer is not None and layer.bias and bias is not None:
             updates[layer.bias] = (bias - one.shift).astype(np.float32)
     weights = program.weights.changed(dict.fromkeys(updates)).changed(updates)
     return Program(program.net, weights, program.known_specs, program.outside)

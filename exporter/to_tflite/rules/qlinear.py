@@ -56,7 +56,8 @@ def _signed(call: Call, tensor: int, scale: int) -> int:
     graph, source = call.graph, call.graph[tensor]
     wanted = _scale(call, scale, _shift(source.dtype))
     if source.value is not None:
-        return graph.constant((source.value.astype(np.int16) + _shift(source.dtype)).astype(np.int8), "", wanted)
+        moved = (source.value.astype(np.int16) + _shift(source.dtype)).astype(np.int8)
+        return graph.constant(moved, source.name, wanted)
     if source.dtype == _INT8:
         source.quantization = source.quantization or wanted
         return tensor
