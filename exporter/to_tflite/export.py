@@ -12,11 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
-from exporter.to_tflite.graph import Graph, Operand, drop_unread, fuse_activations, spread_scales, store_halves
+from exporter.to_tflite.graph import Graph, Operand, drop_unread, fuse_activations, spread_scales
 from exporter.to_tflite.layout import Order, channels_last, held, plain
 from exporter.to_tflite.metadata import NAME, metadata_of, with_labels
 from exporter.to_tflite.model import Model
 from exporter.to_tflite.operators import require_kernels
+from exporter.to_tflite.packed import pack_constants
 from exporter.to_tflite.translator import Translator
 from exporter.to_tflite.writer import to_bytes
 from optimize import pipeline
@@ -87,8 +88,7 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
         spread_scales(one.built)
         drop_unread(one.built)
         require_kernels(one.built)
-    if any(op.type == "HalfToFloat" for op in pair.predict_net.op):
-        store_halves(graph.built)
+    pack_constants(graph.built, pair)
     return Model(
         [one.built for one in graph.all],
         "made by armnet",
@@ -133,7 +133,21 @@ def _constants(pair: Pair, net: NetDef) -> Dict[str, Operand]:
     return {name: Operand(spec) for name, spec in found.items() if spec is not None}
 
 
-_ORDERLESS = ("Copy", "Quantize", "Relu", "Mul", "Add", "Sub", "Div", "Clip", "Cast", "Sigmoid", "PadImage", "Pad")
+_ORDERLESS = (
+    "Copy",
+    "Quantize",
+    "Relu",
+    "Mul",
+    "Add",
+    "Sub",
+    "Div",
+    "Clip",
+    "Cast",
+    "Sigmoid",
+    "PadImage",
+    "Pad",
+    "QuantizeLinear",
+)
 
 
 def _input_order(net: NetDef, name: str, ndim: int) -> Order:

@@ -13,8 +13,6 @@ from exporter.to_tflite.operators import FUSING
 from runtime_arm.errors import ExportError
 from runtime_arm.registry.specs import TensorSpec
 
-LEAST_HALVED = 256  # elements of a constant that is worth an operation
-
 
 class Operand(NamedTuple):
     """A blob: what is known of it, and the tensor that holds it in some order of dimensions.
@@ -41,6 +39,7 @@ class Graph:
         self.number = len(self.all)
         self.all.append(self)
         self.rescaled: Dict[int, Quantization] = {}  # tensors that a CONCATENATION makes numbers of this scale of
+        self.signed: Dict[int, int] = {}  # tensors of uint8, and the same numbers as int8
         self._names: Set[str] = set()
         self._constants: Dict[Any, int] = {}
         self._turned: Dict[Tuple[int, Tuple[int, ...]], int] = {}
@@ -173,22 +172,6 @@ def fuse_activations(graph: model.Graph) -> None:
 
 def _scale_of(graph: model.Graph, number: int) -> Optional[Quantization]:
     return graph.tensors[number].quantization
-
-
-def store_halves(graph: model.Graph) -> None:
-    """Store float32 constants as float16, with a DEQUANTIZE, where that changes no number."""
-    added: List[Operation] = []
-    for number, tensor in enumerate(list(graph.tensors)):
-        value = tensor.value
-        if value is None or value.dtype != np.float32 or value.size < LEAST_HALVED:
-            continue
-        with np.errstate(over="ignore"):
-            half = value.astype(np.float16)
-        if np.array_equal(half.astype(np.float32), value):
-            graph.tensors.append(Tensor(f"{tensor.name}_half", tensor.shape, half.dtype, None, half))
-            tensor.value = None
-            added.append(Operation("DEQUANTIZE", [len(graph.tensors) - 1], [number]))
-    graph.operations = [*added, *graph.operations]
 
 
 # Operators whose operands and results have one scale, and how many of their inputs hold such numbers.

@@ -20,7 +20,7 @@ from optimize.quantization.layers import Layer, layer_name, layers_of
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
-from optimize.quantization.round_by_data import Rounded, round_by_data
+from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
@@ -35,8 +35,18 @@ AUTO = "auto"
 TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
 LEAST = 4  # samples that can be halved
 MARGIN = 2.0  # dB by which another way must be better than min-max without equalising: what samples say varies as much
-Build = Callable[[AbstractSet[str], QuantizationReport], Pair]
 Choose = Callable[[str], Choice]
+
+
+class Floats(NamedTuple):
+    """The layers that compute on floats whatever was asked for. packed: those of them whose weights are nevertheless
+    stored as was asked for."""
+
+    layers: AbstractSet[str] = frozenset()
+    packed: AbstractSet[str] = frozenset()
+
+
+Build = Callable[[Floats, QuantizationReport], Pair]
 
 
 class Methods(NamedTuple):
@@ -50,9 +60,16 @@ class Methods(NamedTuple):
     folder: Optional[AnyPath] = None
 
 
-def chooser(asked: Choice, table: Table, floats: AbstractSet[str]) -> Choose:
+def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
     """What each layer is stored and computed in."""
-    return lambda layer: Choice(FLOAT32, FLOAT32) if layer in floats else table.get(layer, asked)
+
+    def choose(layer: str) -> Choice:
+        choice = table.get(layer, asked)
+        if layer not in floats.layers:
+            return choice
+        return Choice(choice.weights if layer in floats.packed else FLOAT32, FLOAT32)
+
+    return choose
 
 
 # Weights alone, and dynamic range
@@ -76,7 +93,7 @@ def weight_builder(
     check_layers(table, [layer.name for layer in layers])
     rounded: Dict[Tuple[str, str], Rounded] = {}
     if samples and methods.round_by_data:
-        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, frozenset())
+        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, Floats())
 
         def grid(layer: str, weight: Array) -> Optional[Grid]:
             choice = choose(layer)
@@ -84,10 +101,11 @@ def weight_builder(
                 return None
             return grid_of(choice.weights, weight, axes[layer])
 
-        found = round_by_data(program, program.pair(small), samples, grid, progress, methods.folder)
+        biases = Biases.COUNTED_ON if methods.correct_biases else Biases.KEPT
+        found = round_by_data(program, program.pair(small), samples, grid, biases, progress, methods.folder)
         rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
 
-    def build(floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+    def build(floats: Floats, report: QuantizationReport) -> Pair:
         return _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(small)
 
     return build
@@ -97,8 +115,9 @@ def _packed(
     program: Program, choose: Choose, done: List[LayerReport], rounded: Mapping[Tuple[str, str], Rounded]
 ) -> Program:
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
+    packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
     passes = [hybrid_layers(choose, done), pack_weights(choose, done, rounded), *REMOVING]
-    return run_passes_everywhere(program, passes, Report())
+    return run_passes_everywhere(corrected(program, packed), passes, Report())
 
 
 # Integers throughout
@@ -143,7 +162,7 @@ def _best(
 
     def ratio(way: Tuple[_IntegerNet, str]) -> float:
         net, method = way
-        built = [net.build(net.ranges(part, method), frozenset(), QuantizationReport()) for part in parts]
+        built = [net.build(net.ranges(part, method), Floats(), QuantizationReport()) for part in parts]
         least = min(noise.of(one) for noise, one in zip(noises, reversed(built)))
         return max(least, 0.0) - (0.0 if way is ways[0] else MARGIN)
 
@@ -173,8 +192,9 @@ class _IntegerNet:
         """With weights that are rounded by the samples, if that is asked for."""
         rounded: Dict[str, Rounded] = {}
         if self._methods.round_by_data:
+            biases = Biases.CORRECTED if self._methods.correct_biases else Biases.KEPT
             rounded = round_by_data(
-                self._program, self._pair, self._samples, self._grid, self._progress, self._methods.folder
+                self._program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
             )
         wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         dtype = np.dtype(np.int16 if wide else np.int8)
@@ -198,7 +218,7 @@ class _IntegerNet:
         blobs = blobs_to_calibrate(self._program)
         return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
 
-    def build(self, measured: Calibration, floats: AbstractSet[str], report: QuantizationReport) -> Pair:
+    def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""
         rounded = self._precision.rounded
         choose = chooser(self._asked, self._table, floats)

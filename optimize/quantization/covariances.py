@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -18,21 +18,39 @@ from runtime_arm.registry.specs import TensorSpec
 POSITIONS = 256  # of a filter in a sample that count; more tell little that is new
 
 
+class Inputs(NamedTuple):
+    """What a layer's filters meet, x (groups, K), K channels times taps. products: the sum of x x^T, float64
+    (groups, K, K); sums: that of x; rows: of how many."""
+
+    products: Array
+    sums: Array
+    rows: int
+
+    @property
+    def mean(self) -> Array:
+        """(groups, K)."""
+        return np.asarray(self.sums / max(self.rows, 1))
+
+    @property
+    def centred(self) -> Array:
+        """The sum of x x^T where x counts from its mean."""
+        return np.asarray(self.products - self.mean[:, :, np.newaxis] * self.sums[:, np.newaxis, :])
+
+
 def covariances(
     pair: Pair,
     layers: Mapping[str, Filters],
     weights: Mapping[str, Array],
     samples: Sequence[Sample],
     progress: Progress = quiet,
-) -> Dict[str, Array]:
-    """The sum of x x^T over what each layer's filters meet: float64 (groups, K, K), K channels times taps.
-
-    weights: of the layers, by their names.
-    """
+) -> Dict[str, Inputs]:
+    """What each layer's filters meet on the samples. weights: of the layers, by their names."""
     if not layers:
         return {}
     random = np.random.RandomState(0)
-    sums = {name: np.zeros((layer.shape[0], *[layer.shape[2] * layer.shape[3]] * 2)) for name, layer in layers.items()}
+    sizes = {name: (layer.shape[0], layer.shape[2] * layer.shape[3]) for name, layer in layers.items()}
+    products = {name: np.zeros((groups, terms, terms)) for name, (groups, terms) in sizes.items()}
+    sums, counts = {name: np.zeros(size) for name, size in sizes.items()}, dict.fromkeys(layers, 0)
     reading: Dict[str, List[str]] = {}
     for name, layer in layers.items():
         reading.setdefault(layer.op.input[0], []).append(name)
@@ -42,8 +60,10 @@ def covariances(
             for blob, values in blobs_of(predictor, list(reading), sample):
                 for name in reading[blob]:
                     met = _met(layers[name], values, weights[name], random)
-                    sums[name] += np.matmul(met.swapaxes(1, 2), met)
-    return sums
+                    products[name] += np.matmul(met.swapaxes(1, 2), met)
+                    sums[name] += met.sum(axis=1)
+                    counts[name] += met.shape[1]
+    return {name: Inputs(products[name], sums[name], counts[name]) for name in layers}
 
 
 def _met(layer: Filters, x: Array, weight: Array, random: np.random.RandomState) -> Array:

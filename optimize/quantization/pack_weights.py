@@ -1,4 +1,8 @@
-"""Stores the weights of layers packed; an operator in front of the first reader makes a float32 weight of it again."""
+"""Stores the weights of layers packed; an operator in front of the first reader makes a float32 weight of it again.
+
+The float32 weight keeps its name; what is stored has a short one, for names of converted networks are often as long as
+a small layer's weight.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from optimize.quantization.formats import FLOAT32, FORMATS, Packed, packed_steps
 from optimize.quantization.layers import Layer, layers_at
-from optimize.quantization.report import ROUNDED, LayerReport
+from optimize.quantization.report import CORRECTED, ROUNDED, LayerReport
 from optimize.quantization.round_by_data import Rounded
 from optimize.quantization.signal import decibels, noise
 from optimize.quantization.table import Choice
@@ -48,13 +52,13 @@ class _Packing:
             kept = Choice(FLOAT32, choice.activations)
             self._done.append(LayerReport(layer.name, kept, weight.nbytes, weight.nbytes, None, str(reason)))
             raise Refusal(str(reason))
-        names = {ending: program.fresh(f"{layer.weight}_{ending}") for ending in packed.stored}
+        names = {ending: program.fresh(f"w{len(self._seen)}_{ending}") for ending in packed.stored}
         unpack = packed.unpack(tuple(names.values()), layer.weight)
         stored = [TensorSpec.known(value) for value in packed.stored.values()]
         restored = infer_operator(unpack, stored)[1][0].value
         assert restored is not None
         snr = decibels([noise(weight, restored)])
-        steps = (ROUNDED,) if rounded is not None else ()
+        steps = () if rounded is None else (ROUNDED,) if rounded.shift is None else (CORRECTED, ROUNDED)
         self._done.append(LayerReport(layer.name, choice, weight.nbytes, packed.nbytes, snr, "", steps))
         weights = {names[ending]: value for ending, value in packed.stored.items()}
         return Rewrite((unpack,), {**weights, layer.weight: None}, at=match.captured["place"])

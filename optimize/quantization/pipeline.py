@@ -3,21 +3,22 @@
 Weights alone: the pair is optimised, then each layer's weight is packed. With integer activations: batch norms are
 folded, layers equalized, ranges calibrated, weights rounded, the net is rewritten to integers, layers that stay float
 are packed, and the result is optimised. Where the outputs are too noisy, the layers that spoil them most are found by
-quantising them one at a time, and as few of them as possible stay float.
+quantising them one at a time, and as few of them as possible compute on floats, with packed weights where that is
+good enough.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import optimize
-from optimize.quantization.builders import AUTO, Build, Methods, integer_builder, weight_builder
+from optimize.quantization.builders import AUTO, Build, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence
-from optimize.quantization.sensitivity import least_float
+from optimize.quantization.sensitivity import least_float, worst_first
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
@@ -131,36 +132,65 @@ def _within(
     progress: Progress,
 ) -> Pair:
     """The pair that is built with the fewest float layers with which it is good enough."""
-    result = build(frozenset(), report)
+    result = build(Floats(), report)
     if not samples:
         return result
-    noise, before_softmax = OutputNoise(pair, samples), OutputNoise(pair, samples, before_softmax=True)
+    noise = OutputNoise(pair, samples)
     report.output_snr = at_first = noise.of(result)
     if demand.met(result, noise):
         _warn(report, demand)
         return result
-    layers = [row.layer for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
-
-    def built(kept: AbstractSet[str]) -> Pair:
-        return build(kept, QuantizationReport())
-
-    floats, alone = least_float(
-        layers, lambda kept: before_softmax.of(built(kept)), lambda kept: demand.met(built(kept), noise), progress
+    choices = {row.layer: row.choice for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)}
+    before_softmax = OutputNoise(pair, samples, before_softmax=True)
+    alone = worst_first(
+        list(choices),
+        lambda layers: before_softmax.of(build(Floats(layers), QuantizationReport())),
+        progress,
     )
+    floats = _smallest(build, choices, list(alone), lambda built: demand.met(built, noise), progress)
     report.layers.clear()
     report.notes.clear()
     result = build(floats, report)
     report.output_snr = noise.of(result)
     report.layers[:] = [
-        row._replace(alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats else row.reason)
+        row._replace(
+            alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats.layers else row.reason
+        )
         for row in report.layers
     ]
     report.notes.append(
-        f"{len(floats)} of {len(report.layers)} layers stay float: without, the worst output has a signal-to-noise "
-        f"ratio of {at_first:.1f} dB"
+        f"{len(floats.layers)} of {len(report.layers)} layers stay float: without, the worst output has a "
+        f"signal-to-noise ratio of {at_first:.1f} dB"
     )
     _warn(report, demand)
     return result
+
+
+def _smallest(
+    build: Build, choices: Mapping[str, Choice], worst: Sequence[str], good: Callable[[Pair], bool], progress: Progress
+) -> Floats:
+    """The layers that compute on floats, so that weights take few bytes: all weights stay packed if that can be good
+    enough; else as few layers as possible compute on floats, and as few of these as possible have float weights.
+
+    choices: of layers that might. UsageError if nothing is good enough.
+    """
+
+    def tried(floats: AbstractSet[str], packed: AbstractSet[str]) -> bool:
+        return good(build(Floats(floats, packed), QuantizationReport()))
+
+    on_integers = [layer for layer in worst if choices[layer].activations != FLOAT32]
+    if on_integers:
+        packed = least_float(on_integers, lambda floats: tried(floats, floats), progress)
+        if packed is not None:
+            return Floats(packed, packed)
+    floats = least_float(worst, lambda floats: tried(floats, frozenset()), progress)
+    if floats is None:
+        raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(worst)} layers float")
+    if not on_integers:
+        return Floats(floats)
+    order = [layer for layer in worst if layer in floats]
+    wide = least_float(order, lambda wide: tried(floats, floats - wide), progress) or floats
+    return Floats(floats, floats - wide)
 
 
 def _warn(report: QuantizationReport, demand: _Demand) -> None:

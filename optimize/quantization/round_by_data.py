@@ -3,17 +3,20 @@
 Columns of a weight are rounded one after the other; the error of each is spread over those that are still to come, by
 the inverse of the inputs' covariance (Frantar and Alistarh, "Optimal Brain Compression", 2022; Frantar et al., "GPTQ",
 2022, algorithm 1, columns of large inputs first). A filter for which nearest rounding is better keeps that.
+
+Where a bias can take off by how much rounding shifts the mean of a result, what is left alone may count as an error.
 """
 
 from __future__ import annotations
 
 import hashlib
+from enum import Enum
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from optimize.quantization.calibration import GROUP_NBYTES, Sample
-from optimize.quantization.covariances import covariances
+from optimize.quantization.covariances import Inputs, covariances
 from optimize.quantization.filters import Filters, filters_of
 from optimize.quantization.formats import Grid
 from optimize.quantization.kept import Kept
@@ -29,12 +32,23 @@ _DAMPING = 0.01  # of the mean of the covariance's diagonal
 _COLUMNS = 128  # that are rounded before the rest hears of it
 
 
+class Biases(Enum):
+    """What biases do about the shifts of means that rounding makes: nothing; take them off; take them off, so that
+    these do not count as errors. On integers, which shift means, too, the last is no better."""
+
+    KEPT = "kept"
+    CORRECTED = "corrected"
+    COUNTED_ON = "counted on"
+
+
 class Rounded(NamedTuple):
-    """A rounded weight. steps: int8, of the weight's shape. gain: by how many dB the layer's noise is less."""
+    """A rounded weight. steps: int8, of the weight's shape. gain: by how many dB the layer's noise is less. shift: what
+    the bias has to take off, float64, one number for each filter; None where that was not asked for."""
 
     steps: Array
     grid: Grid
     gain: float
+    shift: Optional[Array] = None
 
 
 def round_by_data(
@@ -42,13 +56,15 @@ def round_by_data(
     pair: Pair,
     samples: Sequence[Sample],
     grid_of: Callable[[str, Array], Optional[Grid]],
+    biases: Biases,
     progress: Progress = quiet,
     folder: Optional[AnyPath] = None,
 ) -> Dict[str, Rounded]:
     """The rounded weight of each layer, by the layer's name, where that is better than nearest rounding.
 
-    grid_of: by a layer's name and its weight; None for layers that are not to be rounded. Covariances of so many layers
-    as ``GROUP_NBYTES`` hold are in memory at a time. folder: keeps the layers that are done, and lets a run go on.
+    grid_of: by a layer's name and its weight; None for layers that are not to be rounded. biases: what those of
+    layers that have one of their own do. Covariances of so many layers as ``GROUP_NBYTES`` hold are in memory at a
+    time. folder: keeps the layers that are done, and lets a run go on.
     """
     layers: Dict[str, Filters] = {}
     grids: Dict[str, Grid] = {}
@@ -62,21 +78,48 @@ def round_by_data(
     found: Dict[str, Rounded] = {}
     kept = Kept(folder, pair, samples)
     for group in _groups(layers):
-        before = kept.read("rounding", group, *(_digest(grids[name]) for name in group))
+        words = ("rounding", biases, group, *(_digest(grids[name]) for name in group))
+        before = kept.read(*words)
         part = {name: layers[name] for name in group} if not before else {}
         done: Dict[str, Any] = {"done": len(group)}
-        for number, (name, covariance) in enumerate(covariances(pair, part, weights, samples, progress).items()):
+        for number, (name, met) in enumerate(covariances(pair, part, weights, samples, progress).items()):
             progress("round weights", number, len(part))
-            rounded = _rounded(part[name], weights[name], grids[name], covariance)
+            can = biases if own_bias(program, part[name]) is not None else Biases.KEPT
+            rounded = _rounded(part[name], weights[name], grids[name], met, can)
             if rounded is not None:
-                done.update({f"{group.index(name)} steps": rounded.steps, f"{group.index(name)} gain": rounded.gain})
+                place = group.index(name)
+                done.update({f"{place} steps": rounded.steps, f"{place} gain": rounded.gain})
+                done.update({} if rounded.shift is None else {f"{place} shift": rounded.shift})
         if part:
-            kept.write(done, "rounding", group, *(_digest(grids[name]) for name in group))
+            kept.write(done, *words)
         for number, name in enumerate(group):
-            steps = (before or done).get(f"{number} steps")
+            arrays = before or done
+            steps, shift = arrays.get(f"{number} steps"), arrays.get(f"{number} shift")
             if steps is not None:
-                found[name] = Rounded(steps, grids[name], float((before or done)[f"{number} gain"]))
+                found[name] = Rounded(steps, grids[name], float(arrays[f"{number} gain"]), shift)
     return found
+
+
+def own_bias(program: Program, layer: Filters) -> Optional[Array]:
+    """The bias of a layer, one number for each filter, if nothing else knows it and the weight can change, too."""
+    if layer.bias is None or len(program.readers(layer.bias)) > 1:
+        return None
+    if program.why_named(layer.bias) or program.why_named(layer.weight):
+        return None
+    bias = program.value(layer.bias)
+    return bias if bias is not None and bias.shape == (layer.shape[0] * layer.shape[1],) else None
+
+
+def corrected(program: Program, rounded: Mapping[str, Rounded]) -> Program:
+    """The program in which biases take off what the rounded weights of their layers shift."""
+    updates: Dict[str, Array] = {}
+    for op in program.net.op:
+        one, layer = rounded.get(layer_name(op)), filters_of(program, op)
+        bias = None if layer is None else own_bias(program, layer)
+        if one is not None and one.shift is not None and layer is not None and layer.bias and bias is not None:
+            updates[layer.bias] = (bias - one.shift).astype(np.float32)
+    weights = program.weights.changed(dict.fromkeys(updates)).changed(updates)
+    return Program(program.net, weights, program.known_specs, program.outside)
 
 
 def _digest(grid: Grid) -> str:
@@ -101,8 +144,9 @@ def _groups(layers: Mapping[str, Filters]) -> Iterator[List[str]]:
         yield group
 
 
-def _rounded(layer: Filters, weight: Array, grid: Grid, covariance: Array) -> Optional[Rounded]:
+def _rounded(layer: Filters, weight: Array, grid: Grid, met: Inputs, biases: Biases) -> Optional[Rounded]:
     groups, count = layer.shape[:2]
+    covariance = met.centred if biases == Biases.COUNTED_ON else met.products
     rows = layer.grouped(weight).reshape(groups, count, -1).astype(np.float64)
     scales = layer.grouped(np.broadcast_to(grid.scales, weight.shape)).reshape(rows.shape).astype(np.float64)
     nearest = np.clip(np.rint(rows / scales), -grid.most, grid.most)
@@ -116,7 +160,9 @@ def _rounded(layer: Filters, weight: Array, grid: Grid, covariance: Array) -> Op
         return None
     steps = np.where(better[..., np.newaxis], steps, nearest)
     gain = 10 * np.log10(max(before.sum(), 1e-300) / max(np.minimum(before, after).sum(), 1e-300))
-    return Rounded(layer.restored(steps, weight).astype(np.int8), grid, float(gain))
+    shift = np.einsum("gmk,gk->gm", steps * scales - rows, met.mean).reshape(-1)
+    restored = layer.restored(steps, weight).astype(np.int8)
+    return Rounded(restored, grid, float(gain), None if biases == Biases.KEPT else shift)
 
 
 def _noise(errors: Array, covariance: Array) -> Array:

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Dict, List, Sequence, Tuple
+from typing import AbstractSet, Callable, Dict, List, Optional, Sequence
 
 from optimize.rewriting.report import Progress
-from runtime_arm.errors import UsageError
 
 PARTS = 8  # of the layers that seem to have to stay float, of which each is tried on integers again
 
 
-def least_float(
-    layers: Sequence[str],
-    snr_with_float: Callable[[AbstractSet[str]], float],
-    good_with_float: Callable[[AbstractSet[str]], bool],
-    progress: Progress,
-) -> Tuple[AbstractSet[str], Dict[str, float]]:
-    """The layers that stay float: the worst ones, as few as are good enough; and the ratio with each layer alone.
+def worst_first(
+    layers: Sequence[str], snr_with_float: Callable[[AbstractSet[str]], float], progress: Progress
+) -> Dict[str, float]:
+    """The ratio of the outputs with each layer alone on integers, the layers that make most noise first.
 
-    snr_with_float, good_with_float: the ratio of the outputs, and whether the pair is good enough, if these layers are
-    float and the others quantised. A layer is the worse, the more noise it makes when it is the only one that is
-    quantised. The number is found by halving. UsageError if the pair is not good enough with all layers float.
+    snr_with_float: the ratio if these layers are float and the others quantised.
     """
-    everything = set(layers)
-    alone: List[float] = []
+    everything, alone = set(layers), []
     for number, layer in enumerate(layers):
         progress("measure layers", number, len(layers))
-        alone.append(snr_with_float(everything - {layer}))
-    worst = [layer for _, layer in sorted(zip(alone, layers))]
-    few, many = 0, len(layers)
-    if not good_with_float(everything):
-        raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(layers)} layers float")
+        alone.append((snr_with_float(everything - {layer}), layer))
+    return {layer: ratio for ratio, layer in sorted(alone)}
+
+
+def least_float(
+    worst: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
+) -> Optional[AbstractSet[str]]:
+    """The layers that stay float: the first ones, as few as are good enough. None if not even all of them are.
+
+    good_with_float: whether the pair is good enough if these layers are float and the others quantised. The number is
+    found by halving.
+    """
+    few, many = 0, len(worst)
+    if not good_with_float(set(worst)):
+        return None
     while few + 1 < many:
         middle = (few + many) // 2
-        progress("try layers as floats", middle, len(layers))
+        progress("try layers as floats", middle, len(worst))
         few, many = (few, middle) if good_with_float(set(worst[:middle])) else (middle, many)
-    return frozenset(_released(worst[:many], good_with_float, progress)), dict(zip(layers, alone))
+    return frozenset(_released(worst[:many], good_with_float, progress))
 
 
 def _released(

@@ -37,6 +37,7 @@ FAMILIES = (
     "linear",
     "normalization",
     "pooling",
+    "qlinear",
     "quantised",
     "reduction",
     "resize",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -56,11 +56,11 @@ def in_two(window: Window) -> Window:
     return Window(*((start, *values) for start, values in zip((1, 1, 1, 1, 0, 0, 1), window)))
 
 
-def padded(call: Call, x: int, window: Window, value: Optional[float] = 0.0) -> Tuple[int, int]:
+def padded(call: Call, x: int, window: Window, value: Union[float, Literal["zero"], None] = "zero") -> Tuple[int, int]:
     """A picture padded for a window, and TFLite's word for the padding that is left to do.
 
-    value: what explicit padding holds, 0 for the real number 0; None: no padding may be added, and ExportError if it is
-    needed.
+    value: what explicit padding holds, as it is stored, or "zero" for the real number 0; None: no padding may be added,
+    and ExportError if it is needed.
     """
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel)]
     needed = [
@@ -77,7 +77,7 @@ def padded(call: Call, x: int, window: Window, value: Optional[float] = 0.0) -> 
     shape = [n + head + tail for n, (head, tail) in zip(call.graph[x].shape, pads)]
     inputs = [x, call.graph.constant(np.array(pads, np.int32))]
     dtype, quantization = call.graph[x].dtype, call.graph[x].quantization
-    if value == 0.0:
+    if value == "zero":
         return call.emit("PAD", inputs, shape, dtype, quantization), VALID
     filling = call.graph.constant(np.array(value, dtype), "padding", quantization)
     return call.emit("PADV2", [*inputs, filling], shape, dtype, quantization), VALID

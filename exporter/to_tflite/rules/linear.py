@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from exporter.to_tflite.rules import Call, Results, rule
 from runtime_arm.netdef import Array
 
 
-def connected(call: Call, weights: Array, bias: Optional[Array], rows: int) -> int:
-    """Input 0, flattened to ``rows`` rows, times weights (M, K) transposed, plus the bias: a tensor (rows, M).
+def rows_of(call: Call, weights: Array, rows: int) -> Tuple[int, Array]:
+    """Input 0 as a tensor (rows, K), and the weights (M, K) that fit it.
 
     A picture whose channels come last in its tensor stays so: the columns of the weights change places instead.
     """
@@ -24,7 +24,12 @@ def connected(call: Call, weights: Array, bias: Optional[Array], rows: int) -> i
         columns = weights.reshape(len(weights), *inner)
         weights = columns.transpose(0, *source.order[1:]).reshape(len(weights), -1) if source.order[0] == 0 else weights
         x = source.tensor if source.order[0] == 0 else None
-    x = call.graph.reshaped(call.take(0) if x is None else x, (rows, weights.shape[1]))
+    return call.graph.reshaped(call.take(0) if x is None else x, (rows, weights.shape[1])), weights
+
+
+def connected(call: Call, weights: Array, bias: Optional[Array], rows: int) -> int:
+    """Input 0, flattened to ``rows`` rows, times weights (M, K) transposed, plus the bias: a tensor (rows, M)."""
+    x, weights = rows_of(call, weights, rows)
     bias = np.zeros(len(weights), weights.dtype) if bias is None else bias
     inputs = [x, call.graph.constant(np.ascontiguousarray(weights), _name(call, 1)), _bias(call, bias)]
     return call.emit("FULLY_CONNECTED", inputs, (rows, len(weights)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import numpy as np
 
@@ -18,11 +18,18 @@ def max_pool(call: Call) -> Results:
     call.refuse_outputs_from(1)
     pool = pool_of(call.op, call.spec())
     picture, window = picture_of(call, pool.channels_last), in_two(pool.window)
-    lowest = float(np.finfo(call.spec().dtype).min) if call.spec().dtype.kind == "f" else None
-    x, padding = padded(call, picture.tensor, window, lowest)
+    x, padding = padded(call, picture.tensor, window, _lowest(call, picture.tensor))
     shape = (pool.batch, *window.output, pool.channels)
     y = call.emit("MAX_POOL_2D", [x], shape, Padding=padding, **strides_of(window), **_size(window))
     return finished(call, y, picture)
+
+
+def _lowest(call: Call, x: int) -> Optional[float]:
+    """The least number of a tensor's type; None for integers of which it is not known yet what they stand for."""
+    dtype, scaled = call.graph[x].dtype, call.graph[x].quantization is not None
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min)
+    return float(np.iinfo(dtype).min) if scaled else None
 
 
 def _size(window: Window) -> Dict[str, Any]:

@@ -154,6 +154,24 @@ def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) ->
     assert {"tflite.QuantizedConv", "tflite.Dequantize"} & set(types(mixed))
 
 
+def test_layers_that_compute_on_floats_keep_int8_weights_where_that_is_enough() -> None:
+    """The blob in the middle is too wide for eight bits; the weights are not."""
+    text = """net "wide": x, w1, up, w2, down -> y
+        Conv(x, w1, up) -> a  kernel=3
+        Conv(a, w2, down) -> y  kernel=3"""
+    rng = np.random.default_rng(0)
+    w1, w2 = (rng.standard_normal(shape).astype(np.float32) for shape in ((16, 3, 3, 3), (8, 16, 3, 3)))
+    values = {"w1": w1, "up": np.full(16, 1000, np.float32), "w2": w2, "down": -1000 * w2.sum(axis=(1, 2, 3))}
+    wide = pair_of(text, values, SHAPES)
+    for demand, formats in ((25, {"int8"}), (70, {"float32"})):
+        report = QuantizationReport()
+        small = quantize(wide, samples(8), activations="int8", snr=demand, report=report)
+        floats = [row for row in report.layers if row.choice.activations == "float32"]
+        assert floats
+        assert {row.choice.weights for row in floats} == formats
+        assert snr(wide, small) > demand - 2
+
+
 def offset() -> Pair:
     """A net whose middle blob is about 1,000, of which eight bits leave nothing of what matters."""
     text = """net "offset": x, w1, up, w2, down -> y

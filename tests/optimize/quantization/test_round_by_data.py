@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_layers_come_closer_to_their_floats(name: str, weights: str) -> None:
     pair, report = layer(name), QuantizationReport()
     nearest, better = (quantize(pair, smooth(24), weights, rounding=one) for one in ("nearest", "data"))
     quantize(pair, smooth(24), weights, report=report)
-    assert report.layers[0].steps == ("rounded by data",)
+    assert report.layers[0].steps == ("bias corrected", "rounded by data")
     judged = OutputNoise(pair, smooth(24)[12:])
     assert judged.of(better) > judged.of(nearest) + 1
 
@@ -75,8 +76,32 @@ def test_covariances_are_those_of_what_filters_meet(name: str) -> None:
     assert bias is not None
     found = covariances(pair, {"y": filters}, {"y": weight}, [feed])["y"]
     rows = filters.grouped(weight).reshape(*filters.shape[:2], -1).astype(np.float64)
-    energy = (np.matmul(rows, found) * rows).sum(axis=2).reshape(-1)
+    energy = (np.matmul(rows, found.products) * rows).sum(axis=2).reshape(-1)
     y = numbers(pair, feed)["y"].astype(np.float64)
     products = y - bias.reshape([1, -1] + [1] * (y.ndim - 2))
-    np.testing.assert_allclose(energy, np.square(products).sum(axis=tuple({*range(y.ndim)} - {1})), rtol=1e-4)
+    others = tuple({*range(y.ndim)} - {1})
+    np.testing.assert_allclose(energy, np.square(products).sum(axis=others), rtol=1e-4)
+    varying = np.square(products - products.mean(axis=others, keepdims=True)).sum(axis=others)
+    np.testing.assert_allclose((np.matmul(rows, found.centred) * rows).sum(axis=2).reshape(-1), varying, rtol=1e-4)
+    mean = np.einsum("gmk,gk->gm", rows, found.mean).reshape(-1)
+    np.testing.assert_allclose(mean, products.mean(axis=others), rtol=1e-4, atol=1e-4)
     assert np.prod(y.shape[2:]) <= POSITIONS, "of more positions some are left out"
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("activations", ["float32", "int8"])
+def test_means_of_results_do_not_shift(name: str, activations: str) -> None:
+    """Inputs far from 0, whose product with the weights' errors is the same in all samples."""
+    far = [{"x": sample["x"] + 20} for sample in smooth(24)]
+    pair = layer(name)
+    kept, corrected = (
+        quantize(pair, far, activations=activations, correct_biases=one, snr=-math.inf) for one in (False, True)
+    )
+    wanted = np.concatenate([numbers(pair, feeds)["y"] for feeds in far]).astype(np.float64)
+
+    def shift(small: Any) -> float:
+        found = np.concatenate([numbers(small, feeds)["y"] for feeds in far])
+        others = tuple({*range(wanted.ndim)} - {1})
+        return float(np.abs((found - wanted).mean(axis=others)).mean())
+
+    assert shift(corrected) < (0.7 if activations == "float32" else 1.0) * shift(kept)  # of int8, most is activations

@@ -1,0 +1,50 @@
+"""Packed weights stay packed in TFLite files, and LiteRT makes the same floats of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime_arm.pair.pair import Pair
+from tests.optimize.nets import pair_of
+
+pytest.importorskip("tflite", reason="tflite is not installed to write models with")
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed to run models with")
+
+import armnet
+from exporter.to_tflite.writer import to_bytes
+from tests.exporter.to_tflite.written import run_written, types_of
+
+NET = """net "n": x, w1, b1, w2, w3, b3 -> y
+    Conv(x, w1, b1) -> a  kernel=3 pad=1
+    Conv(a, w2) -> b  kernel=7 pad=3 group=16
+    Flatten(b) -> f
+    FC(f, w3, b3) -> y"""
+SHAPES = {"w1": (16, 4, 3, 3), "b1": (16,), "w2": (16, 1, 7, 7), "w3": (10, 16 * 36), "b3": (10,)}
+
+
+def net() -> Pair:
+    rng = np.random.default_rng(0)
+    weights = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
+    return pair_of(NET, weights, {"x": (1, 4, 6, 6)})
+
+
+@pytest.mark.parametrize(("weights", "dtype", "share"), [("int8", np.int8, 0.5), ("float16", np.float16, 0.75)])
+def test_weights_are_as_large_as_in_the_pair(weights: str, dtype: Any, share: float) -> None:
+    pair, x = net(), np.random.default_rng(1).standard_normal((1, 4, 6, 6)).astype(np.float32)
+    small = armnet.quantize(pair, None, weights)
+    model, found = run_written(small, {"x": x})
+    assert types_of(model).count("DEQUANTIZE") == 3
+    large = [tensor for tensor in model.graphs[0].tensors if tensor.value is not None and tensor.value.size > 256]
+    assert [tensor.dtype for tensor in large] == [np.dtype(dtype)] * 3
+    assert len(to_bytes(model)) < share * len(to_bytes(run_written(pair, {"x": x})[0]))
+    with armnet.Predictor(small, threads=1) as predictor:
+        np.testing.assert_allclose(found["y"], predictor.run({"x": x})["y"], rtol=1e-4, atol=1e-3)
+
+
+def test_weights_of_palettes_become_floats() -> None:
+    pair = armnet.quantize(net(), None, "palette")
+    model, _ = run_written(pair, {"x": np.zeros((1, 4, 6, 6), np.float32)})
+    assert "DEQUANTIZE" not in types_of(model)
