@@ -82,6 +82,21 @@ def _speak_to(path: str) -> Optional[OpenBlas]:
     return None
 
 
+def routine(name: str) -> Optional[Any]:
+    """A routine of the loaded OpenBLAS by C's interface ("sgemm" for ``cblas_sgemm``), without argument types; None
+    where there is none."""
+    library = loaded()
+    if library is None:
+        return None
+    return getattr(ctypes.CDLL(library.path), library.spelling.replace("openblas_", "cblas_").format(name), None)
+
+
+def integer() -> Any:
+    """The C type of the sizes that the loaded OpenBLAS takes."""
+    library = loaded()
+    return ctypes.c_int64 if library is not None and "USE64BITINT" in library.config else ctypes.c_int32
+
+
 def _text(library: Any, symbol: str) -> str:
     function: Any = getattr(library, symbol, None)
     if function is None:

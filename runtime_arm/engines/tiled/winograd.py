@@ -26,10 +26,11 @@ never stays in it.
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.adding_vectors import pays
 from runtime_arm.engines.conv.gemm import Panels, multiplies_small, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
@@ -90,9 +91,9 @@ class Winograd:
         """Two buffers, which take turns: Y and M, V and Z."""
         x, y = self.x, self.y
         tiles = max((strip.size for strip in y.strips(self.most_tiles(block_nbytes(op)))), default=0)
-        reach = x.tile + TAPS - 1
-        front = reach * max(x.tile * (tiles + 2) * x.channels, reach * tiles * y.channels)
-        back = reach * tiles * max(reach * x.channels, x.tile * y.channels)
+        reach, wide = x.tile + TAPS - 1, tiles + 2
+        front = reach * max(x.tile * wide * x.channels, reach * tiles * y.channels)
+        back = reach * max(reach * (wide if by_sums() else tiles) * x.channels, x.tile * tiles * y.channels)
         return [TensorSpec((size,), FLOAT32) for size in (front, back)]
 
     def hints(self, op: OperatorDef) -> Sequence[str]:
@@ -110,7 +111,7 @@ class Winograd:
             call,
             f"f{x.tile}x{x.tile}_3x3",
             min(most, y.body),
-            lambda: transform_filters(x.tile, x.tile, call.inputs[1].swapaxes(0, 1)),
+            lambda: transform_filters(x.tile, x.tile, _filters(call)),
         )
         strips, mine = parts_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
         return bind_strips(call, self, Part(strips, mine, partial(convolve, call, x, filters.columns(mine))))
@@ -163,21 +164,54 @@ def convolve(
     front, back = call.scratch[:2]
     reach, count, channels = x.tile + TAPS - 1, strip.size, x.channels
     stretch = Stretch((x.guard + strip.begin) * channels, count * channels, channels, x.pitch * channels)
-    rows, spectrum = shaped(front, x.tile, reach, stretch.wide), shaped(back, reach, reach, stretch.numbers)
+    rows = shaped(front, x.tile, reach, stretch.wide)
+    spectrum = shaped(back, reach, reach, stretch.wide if by_sums() else stretch.numbers)
     products = shaped(front, reach * reach, count, filters.width)
     memory = call.inputs[0].reshape(x.tile, x.tile, -1)
+    into_rows, into_columns = _transforms()
     steps = [
-        *transform_rows(memory, stretch, rows),
-        *transform_columns(rows, stretch, spectrum),
-        *filters.multiply(spectrum.reshape(reach * reach, count, channels), products),
+        *into_rows(memory, stretch, rows),
+        *into_columns(rows, stretch, spectrum),
+        *filters.multiply(spectrum[..., : stretch.numbers].reshape(reach * reach, count, channels), products),
     ]
     if bias is not None:
         steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
-    results, transform = transform_back(
-        products.reshape(reach, reach, -1),
-        (front, back),
-        flat,
-        at_once=multiplies_small() and products.nbytes > block_nbytes(call.op),
-    )
+    results, transform = _back(call, products.reshape(reach, reach, -1), flat)
     return results.reshape(x.tile, x.tile, count, filters.width), [*steps, *transform]
+
+
+def by_sums() -> bool:
+    """Whether the transforms are sums, with the frequencies of columns first."""
+    return pays()
+
+
+def _filters(call: Call) -> Array:
+    """(C, M, 3, 3), transposed where frequencies of columns come first."""
+    w: Array = call.inputs[1].swapaxes(0, 1)
+    return w.swapaxes(2, 3) if by_sums() else w
+
+
+def _transforms() -> Tuple[Callable[..., Iterator[Step]], Callable[..., Iterator[Step]]]:
+    """Those of the rows and of the columns."""
+    if by_sums():
+        from runtime_arm.engines.tiled.summed_transforms import sum_columns, sum_rows
+
+        return sum_rows, sum_columns
+    return transform_rows, transform_columns
+
+
+def _back(call: Call, products: Array, pixels: Optional[Array]) -> Result:
+    """The pixels of products, which lie in the first buffer."""
+    front, back = call.scratch[:2]
+    if not by_sums():
+        at_once = multiplies_small() and products.nbytes > block_nbytes(call.op)
+        return transform_back(products, (front, back), pixels, at_once)
+    from runtime_arm.engines.tiled.summed_transforms import sum_back
+
+    reach, _, count = products.shape
+    tile = reach - TAPS + 1
+    half = shaped(back, tile, reach, count)
+    if pixels is None:
+        pixels = shaped(front, tile, tile, count)
+    return pixels, sum_back(products, half, pixels)

@@ -1,0 +1,115 @@
+"""Winograd's transforms (see ``tile_transforms.py``) by sums of whole planes, where BLAS adds multiples of vectors fast.
+
+The points of the transforms are 0, pairs p and -p, and infinity. So two rows of B^T differ by the signs of their odd
+terms alone, and two columns of A^T by those of their odd rows (Lavin and Gray, arXiv:1509.09308, section 5):
+
+    B^T    Y[p], Y[-p] = e + o, e - o                   e: the even terms, o: the odd ones
+    A^T    y[i]       += p^i * (Y[p] + Y[-p])           for an even i; for an odd one with their difference
+
+F(4, 3) takes 12 sums and 8 copies for the 6 numbers of B^T, 10 and 5 for the 4 of A^T. A product with the matrix, which
+has as few terms as rows, takes twice as long where BLAS multiplies number by number, since it copies its operands.
+
+All that the sums need is that planes follow each other. So the second transform is one of the columns of all rows at
+once: frequencies lie by columns first, (frequencies of columns, of rows, positions * channels).
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, Sequence
+
+import numpy as np
+
+from runtime_arm.engines.conv.adding_vectors import add_multiple
+from runtime_arm.engines.conv.winograd_transforms import TAPS, transforms
+from runtime_arm.engines.tiled.tile_transforms import Stretch
+from runtime_arm.netdef import Array
+from runtime_arm.registry.steps import Step, copy
+
+Planes = Sequence[Array]  # of equal length, contiguous
+
+
+def sum_rows(planes: Array, stretch: Stretch, rows: Array) -> Iterator[Step]:
+    """Fill ``rows``, (tile columns, frequencies, wide), from planes (tile rows, tile columns, numbers)."""
+    first = stretch.begin - stretch.beside
+
+    def met(row: int, column: int, shift: int) -> Array:
+        part: Array = planes[row, column, first + shift : first + shift + stretch.wide]
+        return part
+
+    for column, targets in enumerate(rows):
+        own = [met(row, column, 0) for row in range(len(planes))]
+        above, below = met(-1, column, -stretch.below), met(0, column, stretch.below)
+        yield from _into_frequencies([above, *own, below], targets)
+
+
+def sum_columns(rows: Array, stretch: Stretch, spectrum: Array) -> Iterator[Step]:
+    """Fill ``spectrum``, (frequencies of columns, of rows, wide), from what ``sum_rows`` made: ``stretch.numbers`` from
+    the first on are of use."""
+    beside, flat = stretch.beside, rows.reshape(len(rows), -1)
+    targets = spectrum.reshape(len(spectrum), -1)
+    length = flat.shape[1] - 2 * beside
+    own = [row[beside : beside + length] for row in flat]
+    before, behind = flat[-1, :length], flat[0, 2 * beside :]
+    yield from _into_frequencies([before, *own, behind], targets[:, :length])
+
+
+def _into_frequencies(taps: Planes, targets: Planes) -> Iterator[Step]:
+    """targets = B^T @ taps."""
+    matrix = transforms(len(taps) - TAPS + 1).input
+    for p in range(1, len(taps) - 1, 2):
+        even = np.where(matrix[p] == matrix[p + 1], matrix[p], 0)
+        odd = matrix[p] - even
+        yield from _sum(even, taps, targets[p])
+        factor, source = _leading(odd), taps[np.flatnonzero(odd)[0]]
+        if np.count_nonzero(odd) > 1:
+            source = targets[-1]
+            yield from _sum(odd / factor, taps, source)
+        yield copy(targets[p + 1], targets[p])
+        yield add_multiple(targets[p + 1], -factor, source)
+        yield add_multiple(targets[p], factor, source)
+    for row in (0, -1):
+        yield from _sum(matrix[row], taps, targets[row])
+
+
+def _leading(factors: Array) -> float:
+    """The factor of the first term."""
+    return float(factors[np.flatnonzero(factors)[0]])
+
+
+def _sum(factors: Array, sources: Planes, target: Array) -> Iterator[Step]:
+    """target = the sum of the sources, times these factors, of which one is 1."""
+    first = int(np.flatnonzero(factors == 1)[0])
+    yield copy(target, sources[first])
+    for number in np.flatnonzero(factors):
+        if number != first:
+            yield add_multiple(target, float(factors[number]), sources[number])
+
+
+def sum_back(products: Array, half: Array, pixels: Array) -> List[Step]:
+    """Fill ``pixels``, (tile rows, tile columns, count), from the products, (frequencies of columns, of rows, count);
+    both they and ``half``, (tile columns, frequencies of rows, count), are overwritten."""
+    steps = list(_from_frequencies(products.reshape(len(products), -1), half.reshape(len(half), -1)))
+    for column in range(len(half)):
+        steps += _from_frequencies(half[column], pixels[:, column])
+    return steps
+
+
+def _from_frequencies(frequencies: Planes, targets: Planes) -> Iterator[Step]:
+    """targets = A^T @ frequencies, which are overwritten."""
+    matrix, last = transforms(len(targets)).output, len(targets) - 1
+    if last == 1:
+        for row, target in zip(matrix, targets):
+            yield from _sum(row, frequencies, target)
+        return
+    yield copy(targets[0], frequencies[0])
+    yield copy(targets[last], frequencies[-1])
+    for number, p in enumerate(range(1, len(frequencies) - 1, 2), 1):
+        total, difference = frequencies[p], targets[number]
+        yield copy(difference, frequencies[p])
+        yield add_multiple(difference, -1, frequencies[p + 1])
+        yield add_multiple(total, 1, frequencies[p + 1])
+        yield add_multiple(targets[0], 1, total)
+        yield add_multiple(targets[last], float(matrix[last, p]), difference)
+    yield add_multiple(targets[1], float(matrix[1, 3]), targets[2])
+    yield copy(targets[2], frequencies[1])
+    yield add_multiple(targets[2], float(matrix[2, 3]), frequencies[3])
