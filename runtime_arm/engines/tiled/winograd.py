@@ -34,7 +34,13 @@ from runtime_arm.engines.conv.adding_vectors import pays
 from runtime_arm.engines.conv.gemm import Panels, multiplies_small, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
-from runtime_arm.engines.conv.winograd_transforms import TAPS, amplification, transform_filters, transform_multiplies
+from runtime_arm.engines.conv.winograd_transforms import (
+    TAPS,
+    amplification,
+    sum_multiplies,
+    transform_filters,
+    transform_multiplies,
+)
 from runtime_arm.engines.tiled.epilogue import bias_vector, finish, has_gaps
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
@@ -80,6 +86,9 @@ class Winograd:
         x, y = self.x, self.y
         tiles = y.batch * y.image_tiles((0, 0))[0] * y.pitch
         products = (x.tile + TAPS - 1) ** 2 * x.channels * y.channels * (tiles + weight_cost())
+        if by_sums():
+            sums = tiles * sum_multiplies(x.tile, x.channels, y.channels)
+            return Work(products, sums, amplification(x.tile, x.tile))
         return work_around(x, y, x.tile, tiles, Work(products))
 
     def most_tiles(self, block: int) -> int:
