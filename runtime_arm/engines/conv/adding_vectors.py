@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache, partial
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import numpy as np
 
@@ -45,6 +45,15 @@ def add(out: Array, source: Array) -> Step:
     if joined and out.size >= LEAST and pays():
         return add_multiple(out, 1.0, source)
     return partial(np.add, out, source, out=out)
+
+
+def add_planes(out: Array, source: Array) -> Iterator[Step]:
+    """The steps of the same for arrays whose first dimensions may lie apart."""
+    apart = out.ndim - 1 if pays() else 0
+    while apart and out[(0,) * (apart - 1)].flags.c_contiguous and source[(0,) * (apart - 1)].flags.c_contiguous:
+        apart -= 1
+    for index in np.ndindex(*out.shape[:apart]):
+        yield add(out[index], source[index])
 
 
 def add_multiple(out: Array, factor: float, source: Array) -> Step:

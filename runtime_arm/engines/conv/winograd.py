@@ -67,6 +67,7 @@ VARIANTS = {
         Variant(4, 4, 5),
         Variant(2, 4, 3),
         Variant(1, 2, 3),
+        Variant(1, 4, 7),
     )
 }
 BLOCK_NBYTES = 2 << 20  # of V and M together; smaller blocks make short runs, larger ones leave the second-level cache

@@ -79,6 +79,8 @@ def _ways(
         yield from _by_winograd(op, x, y, pooling)
     if may_run(op, "WINOGRAD") and _has_pairs(convolution) and pooling is None:
         yield from _by_pairs(op, convolution, x, y)
+    if may_run(op, "WINOGRAD") and gemm.multiplies_scalars() and is_stem(convolution) and pooling is None:
+        yield from _by_winograd_stem(op, convolution, y)
     if not may_run(op, engine_of(convolution)):
         return
     if is_stem(convolution):
@@ -185,6 +187,14 @@ def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: Tenso
     if open_variants(op, "WINOGRAD", Pairs.variants):
         pairs = (Pairs(convolution, of, results) for of, results in _in_columns(convolution, x, y, None))
         yield from (way for way in pairs if way.suits())
+
+
+def _by_winograd_stem(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
+    from runtime_arm.engines.tiled.winograd_stem import WinogradStem
+
+    way = WinogradStem.of(convolution, y)
+    if way is not None and open_variants(op, "WINOGRAD", way.variants):
+        yield way
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
