@@ -153,11 +153,6 @@ def multiplies_scalars() -> bool:
     return library is not None and library.core in blas.SCALAR_CORES
 
 
-def multiplies_thin() -> bool:
-    """Whether products of a few rows take less than as many multiply-adds of ``einsum``."""
-    return multiplies_small() or multiplies_scalars()
-
-
 @lru_cache(None)
 def halves_vectors() -> bool:
     """Whether this CPU multiplies vectors of 512 bits as two halves, as those of AMD's family 25 do (Zen 4)."""

@@ -67,7 +67,7 @@ def dense_convolutions(
     if convolution.group == 1 and stride[0] == stride[1]:
         for way in _ways(op, convolution, x, y, pooling):
             yield _option(op, inputs, way)
-        if pooling is None and gemm.multiplies_thin():
+        if pooling is None and gemm.multiplies_small():
             yield from _from_planes(op, convolution, inputs, y)
             yield from _into_planes(op, convolution, inputs, y)
 
@@ -249,7 +249,7 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
     of = in_step(x, to, window, reach, border)
     if of is not None:
         yield _option(op, inputs, Depthwise(convolution, of, to))
-    if gemm.multiplies_thin():
+    if gemm.multiplies_small():
         from runtime_arm.engines.tiled.separable.options import depthwise_alone
 
         yield from depthwise_alone(op, convolution, inputs, y)

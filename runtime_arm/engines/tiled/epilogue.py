@@ -208,7 +208,7 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     elif activation.limits:
         for part in _rows(whole, _longest_row()):
             for bound, value in activation.limits:
-                row = row_of(value, part.shape[2]) if part.ndim == 3 else np.float32(value)
+                row = _row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
                 yield partial(bound, part, row, out=part)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
@@ -224,14 +224,9 @@ def _longest_row() -> int:
     return max(BLOCK, usual_block_nbytes() // 4 // ZERO.itemsize)
 
 
-def row_of(value: float, count: int) -> Array:
-    """A row of so many times one number, or that number, if there are no such long rows: every NumPy compares two
-    arrays with SIMD, only some an array and a number."""
-    return _row_of(value)[:count] if count <= _longest_row() else np.array(value, np.float32)
-
-
 @lru_cache(8)
 def _row_of(value: float) -> Array:
+    """A row full of one number: every NumPy compares two arrays with SIMD, only some an array and a number."""
     row = in_lines(np.full(_longest_row(), value, np.float32))
     row.flags.writeable = False
     return row

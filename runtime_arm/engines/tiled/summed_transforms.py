@@ -88,24 +88,25 @@ def _sum(factors: Array, sources: Planes, target: Array) -> Iterator[Step]:
 def sum_back(products: Array, half: Array, pixels: Array) -> List[Step]:
     """Fill ``pixels``, (tile rows, tile columns, count), from the products, (frequencies of columns, of rows, count);
     both they and ``half``, (tile columns, frequencies of rows, count), are overwritten."""
-    steps = list(_from_frequencies(products.reshape(len(products), -1), half.reshape(len(half), -1)))
+    steps = list(from_frequencies(products.reshape(len(products), -1), half.reshape(len(half), -1)))
     for column in range(len(half)):
-        steps += _from_frequencies(half[column], pixels[:, column])
+        steps += from_frequencies(half[column], pixels[:, column])
     return steps
 
 
-def _from_frequencies(frequencies: Planes, targets: Planes) -> Iterator[Step]:
-    """targets = A^T @ frequencies, which are overwritten."""
-    matrix, last = transforms(len(targets)).output, len(targets) - 1
+def from_frequencies(frequencies: Planes, targets: Planes) -> Iterator[Step]:
+    """targets = A^T @ frequencies, which are overwritten; the targets are 2 or 4."""
+    last, points = len(targets) - 1, len(frequencies) - 1
+    matrix = transforms(len(targets), points + 1 - last).output
     if last == 1:
         for row, target in zip(matrix, targets):
             yield from _sum(row, frequencies, target)
         return
     yield copy(targets[0], frequencies[0])
     yield copy(targets[last], frequencies[-1])
-    for number, p in enumerate(range(1, len(frequencies) - 1, 2), 1):
+    for number, p in enumerate((1, 3), 1):
         total, difference = frequencies[p], targets[number]
-        yield copy(difference, frequencies[p])
+        yield copy(difference, total)
         yield add_multiple(difference, -1, frequencies[p + 1])
         yield add_multiple(total, 1, frequencies[p + 1])
         yield add_multiple(targets[0], 1, total)
@@ -113,3 +114,6 @@ def _from_frequencies(frequencies: Planes, targets: Planes) -> Iterator[Step]:
     yield add_multiple(targets[1], float(matrix[1, 3]), targets[2])
     yield copy(targets[2], frequencies[1])
     yield add_multiple(targets[2], float(matrix[2, 3]), frequencies[3])
+    for p in range(5, points):  # it has no other of the same size
+        for target, factor in zip(targets, matrix[:, p]):
+            yield add_multiple(target, float(factor), frequencies[p])

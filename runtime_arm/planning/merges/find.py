@@ -93,7 +93,7 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
         from runtime_arm.planning.merges import merge_gated_convolution
 
         yield from merge_gated_convolution.merges(last, before)
-    if gemm.multiplies_thin():
+    if gemm.multiplies_small():
         from runtime_arm.planning.merges import merge_separable_block
 
         yield from merge_separable_block.merges(last, before)

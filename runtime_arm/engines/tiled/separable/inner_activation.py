@@ -15,7 +15,6 @@ from typing import Callable, Iterator, Optional, Sequence
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import activation_formula, limits_of
-from runtime_arm.engines.tiled.epilogue import row_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import OPERANDS, activation_of, formula_of
@@ -74,7 +73,7 @@ class InnerActivation:
             yield partial(source.clip, np.array(low, source.dtype), np.array(high, source.dtype), out=out)
             return
         for bound, value in self._limits:
-            yield partial(bound, source, row_of(value, source.shape[-1]), out=out)
+            yield partial(bound, source, np.array(value, source.dtype), out=out)
             source = out
 
     def _block(self, x: Array, y: Optional[Array]) -> Iterator[Step]:

@@ -43,7 +43,7 @@ def separable_blocks(
 ) -> Iterator[Option]:
     x, y, addend, parts = inputs[0], outputs[0], inputs[7], parts_of(op)
     assert x is not None
-    if not gemm.multiplies_thin() or not all(map(_may_run, parts.present)) or not _are_constant(parts, inputs):
+    if not gemm.multiplies_small() or not all(map(_may_run, parts.present)) or not _are_constant(parts, inputs):
         return
     expand, depthwise, project = _convolutions(parts, inputs)
     kind = Toeplitz.of(depthwise)

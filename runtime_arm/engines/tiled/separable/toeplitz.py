@@ -24,7 +24,6 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv.adding_vectors import add
 from runtime_arm.netdef import Array
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.records import NamedTuple
@@ -138,14 +137,12 @@ class Toeplitz(NamedTuple):
             owed, begin = slice(begin, begin + many), begin + many
             if tile == 0:
                 continue
-            own, rows = o[self._own(columns)], o[owed]
-            if own.flags.c_contiguous:  # what a row owes to the next one is outside of the image
-                own, rows = own.reshape(-1), rows.reshape(-1)
+            own = self._own(columns)
             if tile > 0:
                 yield copy(products[owed, :, -1], ZERO)  # what follows the last position belongs to another channel
-                yield add(own[..., 1:], rows[..., :-1])
+                yield partial(np.add, o[own, 1:], o[owed, :-1], out=o[own, 1:])
             else:
-                yield add(own[..., :-1], rows[..., 1:])
+                yield partial(np.add, o[own, :-1], o[owed, 1:], out=o[own, :-1])
 
     def _own(self, columns: List[int]) -> slice:
         """The rows of O of a tile's own outputs in these columns."""
