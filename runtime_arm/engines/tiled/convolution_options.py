@@ -6,7 +6,7 @@ from copy import copy
 from functools import partial
 from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv import adding_vectors, gemm
 from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
@@ -171,7 +171,13 @@ def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = N
         way = PlanarWinograd(x, y, columns, pooling)
         if way.suits():
             return way
-    return Winograd(x, y, pooling) if columns == x.tile else None
+    if columns != x.tile:
+        return None
+    if adding_vectors.pays():
+        from runtime_arm.engines.tiled.summed.winograd import SummedWinograd
+
+        return SummedWinograd(x, y, pooling)
+    return Winograd(x, y, pooling)
 
 
 def _has_pairs(convolution: Convolution) -> bool:
@@ -190,7 +196,7 @@ def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: Tenso
 
 
 def _by_winograd_stem(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
-    from runtime_arm.engines.tiled.winograd_stem import WinogradStem
+    from runtime_arm.engines.tiled.summed.stem import WinogradStem
 
     way = WinogradStem.of(convolution, y)
     if way is not None and open_variants(op, "WINOGRAD", way.variants):

@@ -26,25 +26,20 @@ never stays in it.
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv.adding_vectors import pays
 from runtime_arm.engines.conv.gemm import Panels, multiplies_small, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
-from runtime_arm.engines.conv.winograd_transforms import (
-    TAPS,
-    amplification,
-    sum_multiplies,
-    transform_filters,
-    transform_multiplies,
-)
+from runtime_arm.engines.conv.winograd_transforms import TAPS, amplification, transform_filters, transform_multiplies
 from runtime_arm.engines.tiled.epilogue import bias_vector, finish, has_gaps
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
+    EVERYTHING,
     FLOAT32,
+    Spectrum,
     Target,
     block_hints,
     block_nbytes,
@@ -60,7 +55,7 @@ from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step, shaped
+from runtime_arm.registry.steps import Step, barrier, shaped
 
 LEAST_TILES = 112  # of a strip: all filters stream through the cache for each
 
@@ -86,9 +81,6 @@ class Winograd:
         x, y = self.x, self.y
         tiles = y.batch * y.image_tiles((0, 0))[0] * y.pitch
         products = (x.tile + TAPS - 1) ** 2 * x.channels * y.channels * (tiles + weight_cost())
-        if by_sums():
-            sums = tiles * sum_multiplies(x.tile, x.channels, y.channels)
-            return Work(products, sums, amplification(x.tile, x.tile))
         return work_around(x, y, x.tile, tiles, Work(products))
 
     def most_tiles(self, block: int) -> int:
@@ -100,9 +92,9 @@ class Winograd:
         """Two buffers, which take turns: Y and M, V and Z."""
         x, y = self.x, self.y
         tiles = max((strip.size for strip in y.strips(self.most_tiles(block_nbytes(op)))), default=0)
-        reach, wide = x.tile + TAPS - 1, tiles + 2
-        front = reach * max(x.tile * wide * x.channels, reach * tiles * y.channels)
-        back = reach * max(reach * (wide if by_sums() else tiles) * x.channels, x.tile * tiles * y.channels)
+        reach = x.tile + TAPS - 1
+        front = reach * max(x.tile * (tiles + 2) * x.channels, reach * tiles * y.channels)
+        back = reach * tiles * max(reach * x.channels, x.tile * y.channels)
         return [TensorSpec((size,), FLOAT32) for size in (front, back)]
 
     def hints(self, op: OperatorDef) -> Sequence[str]:
@@ -120,10 +112,20 @@ class Winograd:
             call,
             f"f{x.tile}x{x.tile}_3x3",
             min(most, y.body),
-            lambda: transform_filters(x.tile, x.tile, _filters(call)),
+            lambda: transform_filters(x.tile, x.tile, self.taps(call.inputs[1])),
         )
         strips, mine = parts_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
-        return bind_strips(call, self, Part(strips, mine, partial(convolve, call, x, filters.columns(mine))))
+        return bind_strips(call, self, Part(strips, mine, partial(self.pixels_of, call, filters.columns(mine), mine)))
+
+    def taps(self, w: Array) -> Array:
+        """What is transformed of the filters (M, C, 3, 3): (C, M, 3, 3)."""
+        return w.swapaxes(0, 1)
+
+    def pixels_of(
+        self, call: Call, filters: Panels, mine: slice, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
+    ) -> Result:
+        """``convolve``."""
+        return convolve(call, self.x, filters, mine, strip, bias, pixels)
 
 
 def work_around(x: Tiles, y: Tiles, columns: int, tiles: int, products: Work) -> Work:
@@ -150,7 +152,9 @@ def bind_strips(call: Call, way: Way, part: Part) -> Run:
     to, mine = output_layout(way), part.filters
     steps: List[Step] = clear_borders(call, to)
     bias = bias_vector(call, mine)
-    for strip in part.strips:
+    for number, strip in enumerate(part.strips):
+        if number and mine != EVERYTHING:
+            steps.append(barrier)  # others may still read the spectrum of the strip before
         target = Target(to, strip, mine)
         results = target.of(call.outputs[0])
         in_place = way.pooling is None and not has_gaps(results)
@@ -164,63 +168,32 @@ def bind_strips(call: Call, way: Way, part: Part) -> Run:
 
 
 def convolve(
-    call: Call, x: Tiles, filters: Panels, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
+    call: Call, x: Tiles, filters: Panels, mine: slice, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
 ) -> Result:
     """The pixels of a strip without what follows, (tile, tile, positions, M), and the steps that compute them.
 
-    pixels: where they are to lie; None leaves them in scratch.
+    filters: those that are ``mine``. pixels: where they are to lie; None leaves them in scratch.
     """
-    front, back = call.scratch[:2]
-    reach, count, channels = x.tile + TAPS - 1, strip.size, x.channels
-    stretch = Stretch((x.guard + strip.begin) * channels, count * channels, channels, x.pitch * channels)
-    rows = shaped(front, x.tile, reach, stretch.wide)
-    spectrum = shaped(back, reach, reach, stretch.wide if by_sums() else stretch.numbers)
+    front, reach, count, channels = call.scratch[0], x.tile + TAPS - 1, strip.size, x.channels
+    scratch = Spectrum.of(call, 1, count, mine, reach * x.tile * count)
+    begin, end = scratch.mine.start * channels, scratch.mine.stop * channels
+    stretch = Stretch((x.guard + strip.begin) * channels + begin, end - begin, channels, x.pitch * channels)
+    rows, spectrum = shaped(front, x.tile, reach, stretch.wide), shaped(scratch.memory, reach, reach, count * channels)
     products = shaped(front, reach * reach, count, filters.width)
     memory = call.inputs[0].reshape(x.tile, x.tile, -1)
-    into_rows, into_columns = _transforms()
     steps = [
-        *into_rows(memory, stretch, rows),
-        *into_columns(rows, stretch, spectrum),
-        *filters.multiply(spectrum[..., : stretch.numbers].reshape(reach * reach, count, channels), products),
+        *transform_rows(memory, stretch, rows),
+        *transform_columns(rows, stretch, spectrum[..., begin:end]),
+        *scratch.meet,
+        *filters.multiply(spectrum.reshape(reach * reach, count, channels), products),
     ]
     if bias is not None:
         steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
-    results, transform = _back(call, products.reshape(reach, reach, -1), flat)
+    results, transform = transform_back(
+        products.reshape(reach, reach, -1),
+        (front, scratch.room),
+        flat,
+        at_once=multiplies_small() and products.nbytes > block_nbytes(call.op),
+    )
     return results.reshape(x.tile, x.tile, count, filters.width), [*steps, *transform]
-
-
-def by_sums() -> bool:
-    """Whether the transforms are sums, with the frequencies of columns first."""
-    return pays()
-
-
-def _filters(call: Call) -> Array:
-    """(C, M, 3, 3), transposed where frequencies of columns come first."""
-    w: Array = call.inputs[1].swapaxes(0, 1)
-    return w.swapaxes(2, 3) if by_sums() else w
-
-
-def _transforms() -> Tuple[Callable[..., Iterator[Step]], Callable[..., Iterator[Step]]]:
-    """Those of the rows and of the columns."""
-    if by_sums():
-        from runtime_arm.engines.tiled.summed_transforms import sum_columns, sum_rows
-
-        return sum_rows, sum_columns
-    return transform_rows, transform_columns
-
-
-def _back(call: Call, products: Array, pixels: Optional[Array]) -> Result:
-    """The pixels of products, which lie in the first buffer."""
-    front, back = call.scratch[:2]
-    if not by_sums():
-        at_once = multiplies_small() and products.nbytes > block_nbytes(call.op)
-        return transform_back(products, (front, back), pixels, at_once)
-    from runtime_arm.engines.tiled.summed_transforms import sum_back
-
-    reach, _, count = products.shape
-    tile = reach - TAPS + 1
-    half = shaped(back, tile, reach, count)
-    if pixels is None:
-        pixels = shaped(front, tile, tile, count)
-    return pixels, sum_back(products, half, pixels)

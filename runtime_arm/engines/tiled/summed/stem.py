@@ -10,7 +10,7 @@ the last tap is zero. Under four outputs side by side lie 7 pixels of each:
     multiply   M[f, position, m] = A[f]^T @ U[f]             BLAS reads A transposed; for infinity the even pixels alone
     bias                                                     is added to M[1] alone: all outputs take point 1 once
     transform  Y[py, 0 .. 3, position, m] = A^T @ M          straight into the output's planes, as sums of planes if
-                                                             that is faster (see ``summed_transforms.py``)
+                                                             that is faster (see ``transforms.py``)
 
 The rows of the kernel are summed up as in any product of matrices. F(4, 4) has the points 0, 1, -1, 2, -2, 1/2 and
 infinity (see ``conv/winograd_transforms.py``).
@@ -42,7 +42,7 @@ from runtime_arm.engines.tiled.strips import (
     image_rows,
     in_turn,
 )
-from runtime_arm.engines.tiled.summed_transforms import from_frequencies
+from runtime_arm.engines.tiled.summed.transforms import from_frequencies
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.records import record
