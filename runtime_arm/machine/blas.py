@@ -16,7 +16,7 @@ import numpy as np
 
 from runtime_arm.records import NamedTuple
 
-# OpenBLAS's kernels for 32-bit ARM; Debian's is built for ARMV6, whatever the CPU, because it may lack registers of NEON.
+# OpenBLAS's kernels for 32-bit ARM. Debian's is built for ARMV6, whatever the CPU, which may lack NEON's registers.
 SCALAR_CORES = ("ARMV5", "ARMV6", "ARMV7", "CORTEXA9", "CORTEXA15")
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 

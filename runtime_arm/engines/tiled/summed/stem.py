@@ -18,7 +18,7 @@ infinity (see ``conv/winograd_transforms.py``).
 
 from __future__ import annotations
 
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -196,6 +196,3 @@ def _amplification() -> float:
     output, filters, inputs = (np.abs(matrix) for matrix in transforms(TILE, TAPS))
     both = filters.sum(1) + filters[:, : KERNEL - TAPS].sum(1)
     return float((output @ (both * inputs.sum(1))).max() / KERNEL)
-
-
-__all__ = ["WinogradStem"]
