@@ -119,7 +119,8 @@ class Winograd:
 
     def taps(self, w: Array) -> Array:
         """What is transformed of the filters (M, C, 3, 3): (C, M, 3, 3)."""
-        return w.swapaxes(0, 1)
+        turned: Array = w.swapaxes(0, 1)
+        return turned
 
     def pixels_of(
         self, call: Call, filters: Panels, mine: slice, strip: Strip, bias: Optional[Array], pixels: Optional[Array]

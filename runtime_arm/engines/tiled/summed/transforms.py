@@ -12,7 +12,7 @@ has as few terms as rows, takes twice as long where BLAS multiplies number by nu
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, Sequence, Union
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from runtime_arm.engines.conv.winograd_transforms import TAPS, transforms
 from runtime_arm.netdef import Array
 from runtime_arm.registry.steps import Step, copy
 
-Planes = Sequence[Array]  # of equal size, contiguous
+Planes = Union[Array, Sequence[Array]]  # of equal size, contiguous
 
 
 def into_frequencies(taps: Planes, targets: Planes) -> Iterator[Step]:
@@ -72,6 +72,6 @@ def _sum(factors: Array, sources: Planes, target: Array) -> Iterator[Step]:
     """target = the sum of the sources, times these factors, of which one is 1."""
     first = int(np.flatnonzero(factors == 1)[0])
     yield copy(target, sources[first])
-    for number in np.flatnonzero(factors):
+    for number in np.flatnonzero(factors).tolist():
         if number != first:
             yield add_multiple(target, float(factors[number]), sources[number])

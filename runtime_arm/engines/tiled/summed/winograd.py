@@ -56,7 +56,8 @@ class SummedWinograd(Winograd):
 
     def taps(self, w: Array) -> Array:
         """Transposed, so that frequencies of columns come first."""
-        return w.transpose(1, 0, 3, 2)
+        turned: Array = w.transpose(1, 0, 3, 2)
+        return turned
 
     def pixels_of(
         self, call: Call, filters: Panels, mine: slice, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
@@ -85,8 +86,8 @@ class _Grid(NamedTuple):
         return self.kept < self.pitch
 
     @property
-    def count(self) -> int:
-        """The positions that are computed."""
+    def number(self) -> int:
+        """How many positions are computed."""
         return self.rows * self.kept
 
     def without_gaps(self, numbers: Array, each: int) -> Array:
@@ -98,10 +99,10 @@ class _Grid(NamedTuple):
         """Elements of what lies in the two buffers in turn."""
         tile, reach, channels, all_positions = x.tile, x.tile + TAPS - 1, x.channels, self.rows * self.pitch
         rows = tile * reach * (all_positions + 2) * channels
-        products, half, results = (n * self.count * filters for n in (reach**2, tile * reach, tile**2))
+        products, half, results = (n * self.number * filters for n in (reach**2, tile * reach, tile**2))
         if not self.skips:
             return [rows, reach**2 * (all_positions + 2) * channels, products, half, results]
-        met, spectrum = (tile + 2) * reach * self.count * channels, reach**2 * self.count * channels
+        met, spectrum = (tile + 2) * reach * self.number * channels, reach**2 * self.number * channels
         return [rows, met, spectrum, products, half, results, tile**2 * all_positions * filters]
 
 
@@ -115,31 +116,31 @@ def _convolve(
     rows = shaped(this, tile, reach, stretch.wide)
     steps = list(_transform_rows(call.inputs[0].reshape(tile, tile, -1), stretch, rows))
     if grid.skips:
-        met = shaped(other, tile + 2, reach, grid.count * channels)
+        met = shaped(other, tile + 2, reach, grid.number * channels)
         this, other = other, this
-        spectrum = shaped(other, reach, reach, grid.count * channels)
+        spectrum = shaped(other, reach, reach, grid.number * channels)
         steps += [*_meet(rows, stretch, grid, met), *into_frequencies(met, spectrum)]
     else:
         spectrum = shaped(other, reach, reach, stretch.wide)
         steps += _transform_columns(rows, stretch, spectrum)
         spectrum = spectrum[..., : stretch.numbers]
-    products, half = shaped(this, reach**2, grid.count, width), shaped(other, tile, reach, grid.count * width)
-    steps += filters.multiply(spectrum.reshape(reach**2, grid.count, channels), products)
+    products, half = shaped(this, reach**2, grid.number, width), shaped(other, tile, reach, grid.number * width)
+    steps += filters.multiply(spectrum.reshape(reach**2, grid.number, channels), products)
     if bias is not None:
         steps += bias(products[None, None, reach + 1])
     steps += from_frequencies(products.reshape(reach, -1), half.reshape(tile, -1))
-    in_place = pixels is not None and not grid.skips
-    results = pixels if in_place else shaped(this, tile, tile, grid.count, width)
-    flat = results.reshape(tile, tile, -1)
+    if pixels is None or grid.skips:
+        results = shaped(this, tile, tile, grid.number * width)
+    else:
+        results = pixels.reshape(tile, tile, -1)
     for column in range(tile):
-        steps += from_frequencies(half[column], flat[:, column])
+        steps += from_frequencies(half[column], results[:, column])
     if grid.skips:
-        if pixels is None:
-            pixels = shaped(other, tile, tile, strip.size, width)
-        whole = grid.without_gaps(pixels.reshape(tile, tile, -1), width)
-        steps.append(copy(whole, flat.reshape(whole.shape)))
-        results = pixels
-    return results, steps
+        target = shaped(other, tile, tile, strip.size * width) if pixels is None else pixels.reshape(tile, tile, -1)
+        whole = grid.without_gaps(target, width)
+        steps.append(copy(whole, results.reshape(whole.shape)))
+        results = target
+    return results.reshape(tile, tile, strip.size, width), steps
 
 
 def _transform_rows(planes: Array, stretch: Stretch, rows: Array) -> Iterator[Step]:
