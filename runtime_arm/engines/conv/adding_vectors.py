@@ -14,6 +14,7 @@ import numpy as np
 
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.steps import Step
 
 LEAST = 64  # numbers for which such a call takes less
@@ -31,18 +32,26 @@ def _numpy_has_vectors() -> bool:
     return bool(getattr(core._multiarray_umath, "__cpu_baseline__", True))
 
 
+class _Saxpy(NamedTuple):
+    """The function, and the C type of its sizes."""
+
+    function: Any
+    integer: Any
+
+
 @lru_cache(None)
-def _saxpy() -> Optional[Any]:
+def _saxpy() -> Optional[_Saxpy]:
     function = blas.routine("saxpy")
-    if function is not None:
-        function.restype = None
-    return function
+    if function is None:
+        return None
+    function.restype = None
+    return _Saxpy(function, blas.integer())
 
 
 def add(out: Array, source: Array) -> Step:
     """The step out += source, of float32 arrays of equal shape that stay where they are, by whoever is faster."""
     joined = out.flags.c_contiguous and source.flags.c_contiguous and out.shape == source.shape
-    if joined and out.size >= LEAST and pays():
+    if joined and source.flags.writeable and out.size >= LEAST and pays():
         return add_multiple(out, 1.0, source)
     return partial(np.add, out, source, out=out)
 
@@ -57,17 +66,13 @@ def add_planes(out: Array, source: Array) -> Iterator[Step]:
 
 
 def add_multiple(out: Array, factor: float, source: Array) -> Step:
-    """The step out += factor * source, of contiguous float32 arrays of equal size that stay where they are; ``pays``
-    must hold."""
-    function, integer = _saxpy(), blas.integer()
-    assert function is not None
+    """The step out += factor * source, of contiguous, writable float32 arrays of equal size that stay where they
+    are; ``pays`` must hold."""
+    saxpy = _saxpy()
+    assert saxpy is not None
+    function, integer = saxpy
     assert out.size == source.size
     assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in (out, source))
-    x, y = (ctypes.c_void_p(array.ctypes.data) for array in (source, out))
-    arguments = integer(out.size), ctypes.c_float(factor), x, integer(1), y, integer(1)
-
-    def run(arrays: object = (out, source)) -> None:
-        """``arrays`` keeps their memory."""
-        function(*arguments)
-
-    return run
+    x, y = (ctypes.byref(ctypes.c_float.from_buffer(array)) for array in (source, out))  # they keep their memory
+    one = integer(1)
+    return partial(function, integer(out.size), ctypes.c_float(factor), x, one, y, one)

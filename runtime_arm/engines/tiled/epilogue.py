@@ -188,7 +188,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
         for to, of in zip(_rows(_flat(products), row.size), _rows(_flat(source), row.size)):
             part = row[: of.shape[-1]]
             if ufunc is np.add and source is products and adding_vectors.pays():
-                yield from adding_vectors.add_planes(to, np.broadcast_to(part, to.shape))
+                yield from (adding_vectors.add(to[plane], part) for plane in np.ndindex(*to.shape[:-1]))
             else:
                 yield partial(ufunc, of, part, out=to)
 
