@@ -16,8 +16,8 @@ import numpy as np
 
 from runtime_arm.records import NamedTuple
 
-# OpenBLAS's kernels for 32-bit ARM. Debian's is built for ARMV6, whatever the CPU, which may lack NEON's registers.
-SCALAR_CORES = ("ARMV5", "ARMV6", "ARMV7", "CORTEXA9", "CORTEXA15")
+# OpenBLAS's kernels without NEON. Debian's for 32-bit ARM has those for ARMV6, whatever the CPU, which may lack it.
+SCALAR_CORES = ("ARMV5", "ARMV6")
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 
 

@@ -28,8 +28,11 @@ def pays() -> bool:
 
 def _numpy_has_vectors() -> bool:
     """Whether NumPy says that all its loops use vectors; those before 1.20 do not say."""
-    core: Any = getattr(np, "_core", None) or np.core
-    return bool(getattr(core._multiarray_umath, "__cpu_baseline__", True))
+    try:
+        from numpy._core import _multiarray_umath as loops  # noqa: PLC2701
+    except ImportError:
+        from numpy.core import _multiarray_umath as loops  # type: ignore[no-redef]
+    return bool(getattr(loops, "__cpu_baseline__", True))
 
 
 class _Saxpy(NamedTuple):

@@ -148,7 +148,7 @@ def multiplies_small() -> bool:
 
 @lru_cache(None)
 def multiplies_scalars() -> bool:
-    """Whether this BLAS multiplies number by number: OpenBLAS on 32-bit ARM, but for its newest kernels for ARMv7."""
+    """Whether this BLAS multiplies number by number: OpenBLAS in Debian's packages for 32-bit ARM."""
     library = blas.loaded()
     return library is not None and library.core in blas.SCALAR_CORES
 
