@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache, partial
-from typing import Any, Iterator, Optional
+from importlib import import_module
+from typing import Any, Iterator, Optional, Sequence
 
 import numpy as np
 
@@ -28,10 +29,8 @@ def pays() -> bool:
 
 def _numpy_has_vectors() -> bool:
     """Whether NumPy says that all its loops use vectors; those before 1.20 do not say."""
-    try:
-        from numpy._core import _multiarray_umath as loops  # noqa: PLC2701
-    except ImportError:
-        from numpy.core import _multiarray_umath as loops  # type: ignore[no-redef]
+    name = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    loops = import_module(f"{name}._multiarray_umath")
     return bool(getattr(loops, "__cpu_baseline__", True))
 
 
@@ -76,6 +75,7 @@ def add_multiple(out: Array, factor: float, source: Array) -> Step:
     function, integer = saxpy
     assert out.size == source.size
     assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in (out, source))
-    x, y = (ctypes.byref(ctypes.c_float.from_buffer(array)) for array in (source, out))  # they keep their memory
+    buffers: Sequence[Any] = (source, out)
+    x, y = (ctypes.byref(ctypes.c_float.from_buffer(buffer)) for buffer in buffers)  # they keep their memory
     one = integer(1)
     return partial(function, integer(out.size), ctypes.c_float(factor), x, one, y, one)

@@ -27,8 +27,8 @@ Planes = Union[Array, Sequence[Array]]  # of equal size, contiguous
 
 
 class _Sum(NamedTuple):
-    """target += factor * source, or a copy if there is no factor. A source is a given plane, or a target if ``again``; a
-    target of -1 - n is given plane n."""
+    """target += factor * source, or a copy if there is no factor. A source is a given plane, or a target if ``again``;
+    a target of -1 - n is given plane n."""
 
     target: int
     source: int
@@ -65,7 +65,7 @@ def _sums_into(reach: int) -> Sequence[_Sum]:
         odd = matrix[p] - even
         sums += _sum(even, p)
         source = int(np.flatnonzero(odd)[0])
-        factor, is_sum = float(odd[source]), np.count_nonzero(odd) > 1
+        factor, is_sum = float(odd[source]), bool(np.count_nonzero(odd) > 1)
         if is_sum:
             source = last
             sums += _sum(odd / factor, last)

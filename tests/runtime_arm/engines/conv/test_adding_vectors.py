@@ -44,7 +44,9 @@ def test_planes_are_added_with_the_bits_of_numpy(pays: bool, cut: slice, monkeyp
     assert len(steps) == (6 if pays else 1)
 
 
-@pytest.mark.parametrize(("vectors", "library", "pays"), [(True, True, False), (False, True, True), (False, False, False)])
+@pytest.mark.parametrize(
+    ("vectors", "library", "pays"), [(True, True, False), (False, True, True), (False, False, False)]
+)
 def test_blas_adds_where_numpy_has_no_vectors(
     vectors: bool, library: bool, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
