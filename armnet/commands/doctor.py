@@ -208,12 +208,7 @@ def _resident_nbytes() -> int:
 def warnings(facts: Dict[str, Any]) -> List[str]:
     """What the user should know and may be able to change."""
     identity, condition, network = facts["identity"], facts["condition"], facts["network"]
-    blas, found = identity["blas"], []
-    install = "install one: apt-get install libopenblas0-pthread, pkg install libopenblas, or pip install numpy"
-    if blas is None:
-        found.append(f"NumPy HAS NO BLAS here: matrix products are ten times slower than they need to be; {install}")
-    elif "/blas/" in blas["path"] or blas["name"].startswith("libblas"):
-        found.append(f"NumPy uses the REFERENCE BLAS, which is ten times slower than OpenBLAS; {install}")
+    found = [warning for warning in (_blas_warning(identity),) if warning]
     if identity["machine"] == "aarch64" and sys.maxsize < 1 << 32:
         found.append("this is a 32-bit Python on a 64-bit CPU; a 64-bit system computes twice as fast")
     found += [f"the CPU is slowed down: {reason}" for reason in condition["slowed"]]
@@ -223,6 +218,30 @@ def warnings(facts: Dict[str, Any]) -> List[str]:
     if network is not None and not network["fits"]:
         found.append("the network does not fit into the free memory")
     return found
+
+
+def _blas_warning(identity: Dict[str, Any]) -> str:
+    """What is wrong with NumPy's BLAS, and what to install; "" if nothing is. The ratios are of instructions for a
+    product of 256 x 256 matrices on a Cortex-A7."""
+    from runtime_arm.machine.blas import SCALAR_CORES
+
+    blas, is_arm32 = identity["blas"], identity["machine"].startswith("armv")
+    install = "install one: apt-get install libopenblas0-pthread, pkg install libopenblas, or pip install numpy"
+    if blas is None:
+        return f"NumPy HAS NO BLAS here: matrix products are ten times slower than they need to be; {install}"
+    for name, folder, ratio in (("BLIS", "/blis-", "4.6 times the"), ("ATLAS", "/atlas/", "a seventh more")):
+        if is_arm32 and folder in blas["path"]:
+            better = "apt-get install libopenblas0-pthread"
+            return f"NumPy's BLAS is {name}, whose products take {ratio} instructions of OpenBLAS's here; {better}"
+    if "/blas/" in blas["path"] or blas["name"].startswith("libblas"):
+        return f"NumPy uses the REFERENCE BLAS, which is ten times slower than OpenBLAS; {install}"
+    if not is_arm32 or blas["core"] not in SCALAR_CORES:
+        return ""
+    if "crc32" in identity["features"]:  # all ARMv8 but the Cortex-A32 run 64-bit systems
+        better = "this CPU can run a 64-bit system, where they take a quarter of the instructions"
+    else:
+        better = "no package of Debian's is faster; OpenBLAS built for ARMV7 from sources since May 2026 uses NEON"
+    return f"OpenBLAS is built for {blas['core']} and multiplies number by number; {better}"
 
 
 def _device_text(device: Dict[str, Any], matmul: float) -> str:

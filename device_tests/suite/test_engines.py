@@ -16,6 +16,7 @@ CONVOLUTIONS: Dict[str, Dict[str, Any]] = {
     "3x3": {"shape": (1, 19, 23, 21), "filters": (33, 19, 3, 3), "pad": 1},
     "3x3 stride 2": {"shape": (2, 13, 31, 30), "filters": (20, 13, 3, 3), "pad": 1, "stride": 2},
     "1x1": {"shape": (1, 67, 13, 11), "filters": (45, 67, 1, 1)},
+    "3x3, whole tiles": {"shape": (2, 13, 12, 28), "filters": (20, 13, 3, 3), "pad": 1},
     "7x7 stride 2": {"shape": (1, 3, 41, 37), "filters": (16, 3, 7, 7), "pad": 3, "stride": 2},
     "depthwise": {"shape": (1, 17, 25, 39), "filters": (17, 1, 3, 3), "pad": 1, "group": 17},
     "grouped, dilated": {"shape": (1, 12, 19, 18), "filters": (18, 4, 3, 3), "pad": 2, "dilation": 2, "group": 3},

@@ -16,6 +16,8 @@ import numpy as np
 
 from runtime_arm.records import NamedTuple
 
+# OpenBLAS's kernels without NEON. Debian's for 32-bit ARM has those for ARMV6, whatever the CPU, which may lack it.
+SCALAR_CORES = ("ARMV5", "ARMV6")
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 
 
@@ -80,6 +82,21 @@ def _speak_to(path: str) -> Optional[OpenBlas]:
         core, config = (_text(library, spelling.format(name)) for name in ("get_corename", "get_config"))
         return OpenBlas(path, getter, setter, core, config, spelling)
     return None
+
+
+def routine(name: str) -> Optional[Any]:
+    """A routine of the loaded OpenBLAS by C's interface ("sgemm" for ``cblas_sgemm``), without argument types; None
+    where there is none."""
+    library = loaded()
+    if library is None:
+        return None
+    return getattr(ctypes.CDLL(library.path), library.spelling.replace("openblas_", "cblas_").format(name), None)
+
+
+def integer() -> Any:
+    """The C type of the sizes that the loaded OpenBLAS takes."""
+    library = loaded()
+    return ctypes.c_int64 if library is not None and "USE64BITINT" in library.config else ctypes.c_int32
 
 
 def _text(library: Any, symbol: str) -> str:

@@ -23,15 +23,10 @@ ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of cblas.h
 @lru_cache(None)
 def _sgemm() -> Optional[Any]:
     """The function, None where there is none."""
-    library = blas.loaded()
-    if library is None:
-        return None
-    name = library.spelling.replace("openblas_", "cblas_").format("sgemm")
-    function: Any = getattr(ctypes.CDLL(library.path), name, None)
+    function = blas.routine("sgemm")
     if function is None:
         return None
-    wide = "USE64BITINT" in library.config
-    integer, matrix, number = (ctypes.c_int64 if wide else ctypes.c_int32), ctypes.c_void_p, ctypes.c_float
+    integer, matrix, number = blas.integer(), ctypes.c_void_p, ctypes.c_float
     sizes, operand = [integer] * 3, [matrix, integer]
     function.argtypes = [*[ctypes.c_int] * 3, *sizes, number, *operand, *operand, number, *operand]
     function.restype = None

@@ -147,6 +147,13 @@ def multiplies_small() -> bool:
 
 
 @lru_cache(None)
+def multiplies_scalars() -> bool:
+    """Whether this BLAS multiplies number by number: OpenBLAS in Debian's packages for 32-bit ARM."""
+    library = blas.loaded()
+    return library is not None and library.core in blas.SCALAR_CORES
+
+
+@lru_cache(None)
 def halves_vectors() -> bool:
     """Whether this CPU multiplies vectors of 512 bits as two halves, as those of AMD's family 25 do (Zen 4)."""
     try:

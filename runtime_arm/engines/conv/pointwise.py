@@ -24,7 +24,10 @@ PASS, STRIDED = 10, 60
 
 def weight_cost() -> int:
     """What it takes to read a weight from memory, in multiplies: more where wide vectors multiply faster. Measured with
-    AVX-512, from SqueezeNet to ResNet-50: 14 to 26 are equally good, 6 is up to 5 % slower."""
+    AVX-512, from SqueezeNet to ResNet-50: 14 to 26 are equally good, 6 is up to 5 % slower. Where BLAS multiplies
+    number by number, 2 is what packing takes in instructions."""
+    if gemm.multiplies_scalars():
+        return 2
     return 20 if gemm.multiplies_small() else 6
 
 

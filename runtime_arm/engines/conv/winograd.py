@@ -67,6 +67,7 @@ VARIANTS = {
         Variant(4, 4, 5),
         Variant(2, 4, 3),
         Variant(1, 2, 3),
+        Variant(1, 4, 7),
     )
 }
 BLOCK_NBYTES = 2 << 20  # of V and M together; smaller blocks make short runs, larger ones leave the second-level cache
@@ -174,7 +175,9 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return reason
     convolution = convolution_in(op, inputs)
     window = convolution.window
-    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {one.taps for one in VARIANTS.values()}:
+    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {
+        one.taps for one in VARIANTS.values() if one.rows > 1
+    }:
         return f"the kernel must be 3x3, or 5x5 by name, got {list(window.kernel)}"
     if not open_tiles(op, window.kernel[0]):
         return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"

@@ -6,7 +6,7 @@ from copy import copy
 from functools import partial
 from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv import adding_vectors, gemm
 from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
@@ -79,6 +79,8 @@ def _ways(
         yield from _by_winograd(op, x, y, pooling)
     if may_run(op, "WINOGRAD") and _has_pairs(convolution) and pooling is None:
         yield from _by_pairs(op, convolution, x, y)
+    if may_run(op, "WINOGRAD") and gemm.multiplies_scalars() and is_stem(convolution) and pooling is None:
+        yield from _by_winograd_stem(op, convolution, y)
     if not may_run(op, engine_of(convolution)):
         return
     if is_stem(convolution):
@@ -169,7 +171,13 @@ def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = N
         way = PlanarWinograd(x, y, columns, pooling)
         if way.suits():
             return way
-    return Winograd(x, y, pooling) if columns == x.tile else None
+    if columns != x.tile:
+        return None
+    if adding_vectors.pays():
+        from runtime_arm.engines.tiled.summed.winograd import SummedWinograd
+
+        return SummedWinograd(x, y, pooling)
+    return Winograd(x, y, pooling)
 
 
 def _has_pairs(convolution: Convolution) -> bool:
@@ -185,6 +193,14 @@ def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: Tenso
     if open_variants(op, "WINOGRAD", Pairs.variants):
         pairs = (Pairs(convolution, of, results) for of, results in _in_columns(convolution, x, y, None))
         yield from (way for way in pairs if way.suits())
+
+
+def _by_winograd_stem(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
+    from runtime_arm.engines.tiled.summed.stem import WinogradStem
+
+    way = WinogradStem.of(convolution, y)
+    if way is not None and open_variants(op, "WINOGRAD", way.variants):
+        yield way
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:

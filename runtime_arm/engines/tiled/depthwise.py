@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv.adding_vectors import add
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.epilogue import bias, finish
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, strips_of
@@ -90,7 +91,7 @@ def _sums(call: Call, way: Depthwise, strip: Strip, weights: Array) -> Iterator[
         out = target if number == 0 else call.scratch[0][: target.size].reshape(target.shape)
         yield from _sum(call, way.x, strip, taps, taps.spread(weights), out)
         if number:
-            yield partial(np.add, target, out, out=target)
+            yield add(target, out)
 
 
 class _Taps(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
+from runtime_arm.engines.conv import adding_vectors
 from runtime_arm.engines.conv.epilogue import Activation, addend_of
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.engines.tiled.strip_pooling import Pooling
@@ -185,7 +186,11 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
             repeated[count] = in_lines(np.tile(vector, count))
         row = repeated[count]
         for to, of in zip(_rows(_flat(products), row.size), _rows(_flat(source), row.size)):
-            yield partial(ufunc, of, row[: of.shape[-1]], out=to)
+            part = row[: of.shape[-1]]
+            if ufunc is np.add and source is products and adding_vectors.pays():
+                yield from (adding_vectors.add(to[plane], part) for plane in np.ndindex(*to.shape[:-1]))
+            else:
+                yield partial(ufunc, of, part, out=to)
 
     return steps
 
@@ -193,7 +198,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
 def _add(addend: Array, products: Array) -> Iterator[Step]:
     if not (has_gaps(products) or has_gaps(addend)):
         products, addend = _flat(products), _flat(addend)
-    yield partial(np.add, products, addend, out=products)
+    yield from adding_vectors.add_planes(products, addend)
 
 
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:

@@ -52,11 +52,11 @@ class PhaseSplit:
         self.channels = channels
         self.step = window.stride[0] * y.tile, window.stride[1] * y.tile
         last = [k - 1 for k in window.kernel]
-        self.below = self._tap(0, y.tile - 1, last[0])[0]  # rows that a strip meets below its own
+        self.below = self.tap(0, y.tile - 1, last[0])[0]  # rows that a strip meets below its own
         self.high = rows + self.below
-        self.left = -self._tap(1, 0, 0)[0]  # zeros in front of a row
-        self.right = max(0, self._tap(1, y.tile - 1, last[1])[0])
-        met = [y.image_tiles((phase, phase))[1] + self._tap(1, phase, last[1])[0] for phase in range(y.tile)]
+        self.left = -self.tap(1, 0, 0)[0]  # zeros in front of a row
+        self.right = max(0, self.tap(1, y.tile - 1, last[1])[0])
+        met = [y.image_tiles((phase, phase))[1] + self.tap(1, phase, last[1])[0] for phase in range(y.tile)]
         # positions of a row: those of the outputs, all columns of the image, and what the last tap meets beside them
         self.wide = max(pitch, -(-window.image[1] // self.step[1]) + self.left, *met)
 
@@ -114,14 +114,14 @@ class PhaseSplit:
     def _of(self, buffer: Array) -> Array:
         return shaped(buffer, *self.step, self.channels, self.length)
 
-    def _tap(self, axis: int, phase: int, k: int) -> Tuple[int, int]:
+    def tap(self, axis: int, phase: int, k: int) -> Tuple[int, int]:
         """How many rows (axis 0) or columns (axis 1) of tiles away the outputs of a plane meet pixels under a tap, and
         in which phase; rows count from the first of S."""
         pixel = phase * self.window.stride[axis] + k * self.window.dilation[axis]
         return divmod(pixel - (self.window.head[1] if axis else 0), self.step[axis])
 
     def _runs(self, axis: int, phase: int, first: int, count: int) -> List[_Taps]:
-        met = [self._tap(axis, phase, first + k) for k in range(count)]
+        met = [self.tap(axis, phase, first + k) for k in range(count)]
         runs = (list(run) for _, run in groupby(range(count), key=lambda k: met[k][0]))
         return [_Taps(run[0], len(run), *met[run[0]]) for run in runs]
 

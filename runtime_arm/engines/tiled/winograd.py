@@ -50,6 +50,7 @@ from runtime_arm.engines.tiled.strips import (
 )
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled.way import Way, output_layout
+from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work
@@ -112,10 +113,22 @@ class Winograd:
             call,
             f"f{x.tile}x{x.tile}_3x3",
             min(most, y.body),
-            lambda: transform_filters(x.tile, x.tile, call.inputs[1].swapaxes(0, 1)),
+            lambda: transform_filters(x.tile, x.tile, self.taps(call.inputs[1])),
         )
+        drop_pages(call.inputs[1])
         strips, mine = parts_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
-        return bind_strips(call, self, Part(strips, mine, partial(convolve, call, x, filters.columns(mine), mine)))
+        return bind_strips(call, self, Part(strips, mine, partial(self.pixels_of, call, filters.columns(mine), mine)))
+
+    def taps(self, w: Array) -> Array:
+        """What is transformed of the filters (M, C, 3, 3): (C, M, 3, 3)."""
+        turned: Array = w.swapaxes(0, 1)
+        return turned
+
+    def pixels_of(
+        self, call: Call, filters: Panels, mine: slice, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
+    ) -> Result:
+        """``convolve``."""
+        return convolve(call, self.x, filters, mine, strip, bias, pixels)
 
 
 def work_around(x: Tiles, y: Tiles, columns: int, tiles: int, products: Work) -> Work:

@@ -20,13 +20,18 @@ OPENBLAS = {"name": "OpenBLAS", "core": "cortexa72", "config": "", "path": "/usr
 def facts(**changes: Any) -> Dict[str, Any]:
     """The facts of a healthy machine, with these changes."""
     known: Dict[str, Any] = {
-        "identity": {"blas": OPENBLAS, "machine": "aarch64"},
+        "identity": {"blas": OPENBLAS, "machine": "aarch64", "features": ["asimd", "crc32"]},
         "condition": {"slowed": [], "celsius": {"cpu": 50.0}, "available_nbytes": 1 << 30},
         "network": None,
     }
     for name, value in changes.items():
         known[name] = {**known[name], **value} if known[name] else value
     return known
+
+
+def _on_arm32(*features: str, **blas: str) -> Dict[str, Any]:
+    """The changes that make it a machine of 32 bits with such a BLAS."""
+    return {"identity": {"machine": "armv7l", "features": ["neon", *features], "blas": {**OPENBLAS, **blas}}}
 
 
 def test_a_healthy_machine_has_no_warnings() -> None:
@@ -38,6 +43,10 @@ def test_a_healthy_machine_has_no_warnings() -> None:
     [
         ({"identity": {"blas": None}}, "NumPy HAS NO BLAS"),
         ({"identity": {"blas": {"name": "libblas.so.3", "path": "/usr/lib/blas/libblas.so.3"}}}, "REFERENCE BLAS"),
+        (_on_arm32(core="ARMV6"), "built for ARMV6 and multiplies number by number; no package of Debian's is faster"),
+        (_on_arm32("crc32", core="ARMV6"), "this CPU can run a 64-bit system"),
+        (_on_arm32(name="libblas.so.3", path="/usr/lib/blis-pthread/libblas.so.3"), "NumPy's BLAS is BLIS"),
+        (_on_arm32(name="libblas.so.3", path="/usr/lib/atlas/libblas.so.3"), "NumPy's BLAS is ATLAS"),
         ({"condition": {"slowed": ["under-voltage"]}}, "the CPU is slowed down: under-voltage"),
         ({"condition": {"celsius": {"cpu": 84.6}}}, "cpu is at 85 degrees Celsius"),
         ({"network": {"fits": False}}, "does not fit"),
@@ -97,3 +106,14 @@ def test_a_numpy_with_the_reference_blas_causes_a_prominent_warning() -> None:
     assert done.returncode == 0, done.stderr
     assert "BLAS         libblas.so.3" in done.stdout
     assert "WARNING      NumPy uses the REFERENCE BLAS" in done.stdout
+
+
+def test_debians_openblas_for_32_bits_causes_a_warning() -> None:
+    try:
+        machine = emulated("armhf")
+    except EmulationUnavailable as error:
+        pytest.skip(str(error))
+    done = machine.run(["-m", "armnet", "doctor"], timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (warning,) = (line for line in done.stdout.splitlines() if line.startswith("WARNING"))
+    assert "OpenBLAS is built for ARMV6 and multiplies number by number; no package of Debian's" in warning

@@ -1,0 +1,63 @@
+"""Vectors are added in place, by BLAS or by NumPy, with the same bits."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import pytest
+
+from runtime_arm.engines.conv import adding_vectors
+from runtime_arm.machine import blas
+
+asks_blas = pytest.mark.skipif(blas.routine("saxpy") is None, reason="NumPy's BLAS is none that can be asked")
+
+
+def _normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+@asks_blas
+@pytest.mark.parametrize("factor", [1.0, -2.5])
+@pytest.mark.parametrize("count", [1, 63, 1000])
+def test_a_multiple_is_added(count: int, factor: float) -> None:
+    source, whole = _normal(count), _normal(count + 4)
+    expected = whole.copy()
+    expected[2:-2] += np.float32(factor) * source
+    adding_vectors.add_multiple(whole[2:-2], factor, source)()
+    np.testing.assert_allclose(whole, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(whole[[0, 1, -2, -1]], expected[[0, 1, -2, -1]])
+
+
+@asks_blas
+@pytest.mark.parametrize("pays", [False, True])
+@pytest.mark.parametrize("cut", [slice(None), slice(3, 90)])
+def test_planes_are_added_with_the_bits_of_numpy(pays: bool, cut: slice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adding_vectors, "pays", lambda: pays)
+    out, source = _normal(2, 3, 100), _normal(3, 2, 100).swapaxes(0, 1)
+    expected = out.copy()
+    expected[..., cut] += source[..., cut]
+    steps = list(adding_vectors.add_planes(out[..., cut], source[..., cut]))
+    for step in steps:
+        step()
+    np.testing.assert_array_equal(out, expected)
+    assert len(steps) == (6 if pays else 1)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "library", "pays"), [(True, True, False), (False, True, True), (False, False, False)]
+)
+def test_blas_adds_where_numpy_has_no_vectors(
+    vectors: bool, library: bool, pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adding_vectors, "_numpy_has_vectors", lambda: vectors)
+    monkeypatch.setattr(adding_vectors, "_saxpy", lambda: object() if library else None)
+    adding_vectors.pays.cache_clear()
+    try:
+        assert adding_vectors.pays() == pays
+    finally:
+        adding_vectors.pays.cache_clear()
+
+
+def test_numpy_for_32_bit_arm_has_no_vectors_and_others_have() -> None:
+    assert adding_vectors._numpy_has_vectors() == (platform.machine() not in ("armv6l", "armv7l"))
