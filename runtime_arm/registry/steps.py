@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Callable, Iterator, List, Sequence
+from typing import Any, Callable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from runtime_arm.registry.kernel import Run
 Step = Callable[[], Any]
 
 LINE = 64  # bytes of a cache line
+MOST_ITEM = 1024  # bytes; longer runs of numbers are copied as fast one by one
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -31,7 +32,44 @@ def in_turn(steps: Sequence[Step]) -> Run:
 
 
 def copy(target: Array, source: Array) -> Step:
-    return partial(np.copyto, target, source)
+    """target[...] = source, of a type that the target can hold. Numbers that follow each other in both are copied as one
+    item: NumPy takes a loop of its own for each of a few numbers, but no more than a call for an item of any size."""
+    assert np.can_cast(source.dtype, target.dtype, "same_kind")
+    run = _run(target, source)
+    if run > 1:
+        target, source = _in_items(target, run), _in_items(source, run)
+    return partial(target.__setitem__, Ellipsis, source)
+
+
+def _run(target: Array, source: Array) -> int:
+    """How many numbers are worth to be one item: all that follow each other along the last axes of both arrays, if
+    these are of one kind and if more than one such run makes the whole."""
+    if target.shape != source.shape or target.dtype != source.dtype or target.dtype.hasobject:
+        return 1
+    run = 1
+    for count, *steps in zip(target.shape[::-1], target.strides[::-1], source.strides[::-1]):
+        if count != 1 and set(steps) != {run * target.itemsize}:
+            break
+        run *= count
+    return run if run < target.size and run * target.itemsize <= MOST_ITEM else 1
+
+
+def _in_items(array: Array, run: int) -> Array:
+    """A view in which so many numbers, which follow each other, are one item of no particular type."""
+    axis, rest = array.ndim, run
+    while rest > 1:
+        axis -= 1
+        rest //= array.shape[axis]
+    return np.asarray(_View(array, array.shape[:axis], array.strides[:axis], f"|V{run * array.itemsize}"))
+
+
+class _View:
+    """A view of other sizes and another type, whatever NumPy's own views allow; it keeps the array's memory."""
+
+    def __init__(self, array: Array, shape: Tuple[int, ...], strides: Tuple[int, ...], typestr: str):
+        self.array = array
+        data = array.__array_interface__["data"]
+        self.__array_interface__ = {"shape": shape, "strides": strides, "typestr": typestr, "data": data, "version": 3}
 
 
 def shaped(buffer: Array, *shape: int) -> Array:

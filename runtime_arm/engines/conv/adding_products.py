@@ -8,20 +8,41 @@ integers of this build of the library.
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Optional
 
 import numpy as np
 
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
 from runtime_arm.registry.steps import Step
 
 ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of cblas.h
 
 
+class _Sgemm(NamedTuple):
+    """The function, and its type of integers. It is given numbers of C's types: ctypes takes longer to convert others
+    than a small product takes."""
+
+    function: Any
+    integer: Any
+
+
+class _Matrix(ctypes.c_void_p):
+    """Where a matrix begins, which keeps its memory."""
+
+    matrix: Array
+
+    @classmethod
+    def of(cls, matrix: Array) -> _Matrix:
+        found = cls(matrix.ctypes.data)
+        found.matrix = matrix
+        return found
+
+
 @lru_cache(None)
-def _sgemm() -> Optional[Any]:
+def _sgemm() -> Optional[_Sgemm]:
     """The function, None where there is none."""
     library = blas.loaded()
     if library is None:
@@ -30,12 +51,8 @@ def _sgemm() -> Optional[Any]:
     function: Any = getattr(ctypes.CDLL(library.path), name, None)
     if function is None:
         return None
-    wide = "USE64BITINT" in library.config
-    integer, matrix, number = (ctypes.c_int64 if wide else ctypes.c_int32), ctypes.c_void_p, ctypes.c_float
-    sizes, operand = [integer] * 3, [matrix, integer]
-    function.argtypes = [*[ctypes.c_int] * 3, *sizes, number, *operand, *operand, number, *operand]
     function.restype = None
-    return function
+    return _Sgemm(function, ctypes.c_int64 if "USE64BITINT" in library.config else ctypes.c_int32)
 
 
 def can_add() -> bool:
@@ -48,23 +65,18 @@ def add_product(a: Array, b: Array, out: Array) -> Step:
 
     The rows of ``b`` and ``out`` are contiguous, those of ``a`` or its columns. All three must stay where they are.
     """
-    function = _sgemm()
-    assert function is not None
+    sgemm = _sgemm()
+    assert sgemm is not None
     (rows, depth), columns = a.shape, b.shape[1]
     turned = depth > 1 and a.strides[1] != a.itemsize
     assert (depth, columns) == b.shape
     assert out.shape == (rows, columns)
     assert all(array.dtype == np.float32 for array in (a, b, out))
-    arguments = (
-        *(ROW_MAJOR, TRANSPOSED if turned else AS_IT_IS, AS_IT_IS, rows, columns, depth, 1.0),
-        *(a.ctypes.data, _apart(a.T if turned else a), b.ctypes.data, _apart(b), 1.0, out.ctypes.data, _apart(out)),
-    )
-
-    def run(matrices: object = (a, b, out)) -> None:
-        """``matrices`` keeps their memory."""
-        function(*arguments)
-
-    return run
+    kinds = map(ctypes.c_int, (ROW_MAJOR, TRANSPOSED if turned else AS_IT_IS, AS_IT_IS))
+    sizes = map(sgemm.integer, (rows, columns, depth))
+    of_a, of_b, of_out = ((_Matrix.of(m), sgemm.integer(_apart(m.T if m is a and turned else m))) for m in (a, b, out))
+    one = ctypes.c_float(1)
+    return partial(sgemm.function, *kinds, *sizes, one, *of_a, *of_b, one, *of_out)
 
 
 def _apart(rows: Array) -> int:

@@ -34,6 +34,7 @@ RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
 MULTIPLY_ADD = 8.6  # what one takes of einsum's, in multiplies of a large matrix product
 CALLS = 400_000  # the calls of a layer of a few strips, where wide vectors multiply fast
+EINSUM = getattr(np.einsum, "__wrapped__", np.einsum)  # without looking for arrays that are not NumPy's
 STRIDED_TAPS = 1.75  # times as many taps take the time of those that pass over pixels
 
 
@@ -146,7 +147,7 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
         key = f"{taps.place} {pixels}"  # what is padded, and so which tap lies where, may depend on the image
         along = call.packed(key, lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
         result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
-        yield partial(np.einsum, "abcyn,abcn->yn", seen, along, out=result)
+        yield partial(EINSUM, "abcyn,abcn->yn", seen, along, out=result)
 
 
 def _most_elements() -> int:

@@ -96,17 +96,13 @@ def summands(call: Call, target: Target, products: Array) -> List[Step]:
     vector, addend = bias_vector(call, target.channels), addend_of(call)
     if addend is None:
         assert vector is not None
-        return list(call.packed(f"bias {target.channels}", lambda: by_channel(_second, vector))(products))
+        return list(call.packed(f"bias {target.channels}", lambda: repeated(vector))(products))
     of = target.of(addend)
     if vector is not None:
         return list(call.packed(f"bias and {target.channels}", lambda: by_channel(np.add, vector))(products, of))
     if are_same(products, of):
         return []
     return [copy(products, of) if has_gaps(of) else copy(_flat(products), _flat(of))]
-
-
-def _second(source: Array, row: Array, out: Array) -> None:
-    np.copyto(out, row)
 
 
 def in_place(call: Call, target: Target, passes: Sequence[Pass], adds: bool = False) -> Iterator[Landing]:
@@ -173,19 +169,29 @@ def bias_vector(call: Call, channels: slice = EVERYTHING) -> Optional[Array]:
 def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
     """A pass with one number for each channel. ``steps(products, source=products)``: products = ufunc(source, vector);
     it can be used for many strips."""
-    repeated: Dict[int, Array] = {}
+    return _along_channels(vector, lambda to, of, row: partial(ufunc, of, row, out=to))
+
+
+def repeated(vector: Array) -> Callable[..., Iterator[Step]]:
+    """A pass as those of ``by_channel``: every pixel of the products becomes the vector."""
+    return _along_channels(vector, lambda to, of, row: copy(to, row))
+
+
+def _along_channels(vector: Array, step: Callable[[Array, Array, Array], Step]) -> Callable[..., Iterator[Step]]:
+    """step(to, of, row): what is done with a part of the products, of the source, and the vector for each pixel."""
+    rows: Dict[int, Array] = {}
 
     def steps(products: Array, source: Optional[Array] = None) -> Iterator[Step]:
         source = products if source is None else source
         if has_gaps(products) or has_gaps(source):
-            yield partial(ufunc, source, vector, out=products)
+            yield step(products, source, vector)
             return
         count = max(1, min(BLOCK // vector.size, products.shape[2]))
-        if count not in repeated:
-            repeated[count] = in_lines(np.tile(vector, count))
-        row = repeated[count]
+        if count not in rows:
+            rows[count] = in_lines(np.tile(vector, count))
+        row = rows[count]
         for to, of in zip(_rows(_flat(products), row.size), _rows(_flat(source), row.size)):
-            yield partial(ufunc, of, row[: of.shape[-1]], out=to)
+            yield step(to, of, row[: of.shape[-1]])
 
     return steps
 
