@@ -32,8 +32,11 @@ def in_turn(steps: Sequence[Step]) -> Run:
 
 
 def copy(target: Array, source: Array) -> Step:
-    """target[...] = source, of a type that the target can hold. Numbers that follow each other in both are copied as one
-    item: NumPy takes a loop of its own for each of a few numbers, but no more than a call for an item of any size."""
+    """target[...] = source, of a type that the target can hold.
+
+    Numbers that follow each other in both are copied as one item: NumPy takes a loop of its own for each few numbers,
+    but no more than a call for an item of any size.
+    """
     assert np.can_cast(source.dtype, target.dtype, "same_kind")
     run = _run(target, source)
     if run > 1:

@@ -28,7 +28,7 @@ from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step
+from runtime_arm.registry.steps import Step, shaped
 
 RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
@@ -79,16 +79,18 @@ class Depthwise:
         weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
         biases = bias(call)
         for strip in strips_of(call, y, max(1, self.elements // y.channels)):
-            steps += _sums(call, self, strip, weights)
+            results = body(call.outputs[0], y, strip)[0, 0]
+            steps += sums(call, self, strip, weights, results, call.scratch[0] if self.x.tile > 1 else results)
             steps += finish(call, Target(y, strip), biases)
             steps += clear(call, y, strip)
         return in_turn(steps)
 
 
-def _sums(call: Call, way: Depthwise, strip: Strip, weights: Array) -> Iterator[Step]:
-    target = body(call.outputs[0], way.y, strip)[0, 0]
+def sums(call: Call, way: Depthwise, strip: Strip, weights: Array, target: Array, other: Array) -> Iterator[Step]:
+    """The sums of a strip, without bias and activation, into ``target``, (positions, channels). weights: (kh, kw, C).
+    other: memory for as many sums, if X lies in tiles of several pixels."""
     for number, taps in enumerate(_by_row_of_planes(way)):
-        out = target if number == 0 else call.scratch[0][: target.size].reshape(target.shape)
+        out = target if number == 0 else shaped(other, *target.shape)
         yield from _sum(call, way.x, strip, taps, taps.spread(weights), out)
         if number:
             yield partial(np.add, target, out, out=target)

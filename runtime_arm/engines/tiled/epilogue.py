@@ -169,15 +169,15 @@ def bias_vector(call: Call, channels: slice = EVERYTHING) -> Optional[Array]:
 def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
     """A pass with one number for each channel. ``steps(products, source=products)``: products = ufunc(source, vector);
     it can be used for many strips."""
-    return _along_channels(vector, lambda to, of, row: partial(ufunc, of, row, out=to))
+    return _pass_along(vector, lambda to, of, row: partial(ufunc, of, row, out=to))
 
 
 def repeated(vector: Array) -> Callable[..., Iterator[Step]]:
     """A pass as those of ``by_channel``: every pixel of the products becomes the vector."""
-    return _along_channels(vector, lambda to, of, row: copy(to, row))
+    return _pass_along(vector, lambda to, of, row: copy(to, row))
 
 
-def _along_channels(vector: Array, step: Callable[[Array, Array, Array], Step]) -> Callable[..., Iterator[Step]]:
+def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> Callable[..., Iterator[Step]]:
     """step(to, of, row): what is done with a part of the products, of the source, and the vector for each pixel."""
     rows: Dict[int, Array] = {}
 

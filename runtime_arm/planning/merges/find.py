@@ -97,6 +97,10 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
         from runtime_arm.planning.merges import merge_separable_block
 
         yield from merge_separable_block.merges(last, before)
+    elif maker is not None and is_depthwise(maker):
+        from runtime_arm.planning.merges import merge_separable_block
+
+        yield from merge_separable_block.merges_of_two(last, before)
 
 
 def needed(left_out: Sequence[Step], wanted: Set[Value]) -> List[Step]:
