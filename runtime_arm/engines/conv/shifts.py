@@ -17,15 +17,21 @@ MOST_OUTLYING = 2.0**12  # times the mean of the other weights: half of the digi
 
 def outweighs(bias: Array, filters: Array) -> bool:
     """Whether a bias is too large beside the products of filters (M, ...)."""
-    norms = np.square(filters.astype(np.float64)).reshape(len(filters), -1).sum(axis=1)
-    return bool(np.abs(bias).max() > MOST * np.sqrt(norms.max()))
+    rows = filters.reshape(len(filters), -1)
+    return bool(np.abs(bias).max() > MOST * np.sqrt(np.einsum("mk,mk->m", rows, rows).max()))
 
 
 def has_outlier(weights: Array) -> bool:
-    """Whether one weight is too large beside the others; zeros do not count, and a weight without others is none."""
-    sizes = np.abs(weights)
-    largest = sizes.max(initial=0)
-    others = float(sizes.sum(dtype=sizes.dtype)) - largest
-    if largest * (weights.size - 1) <= MOST_OUTLYING * others:  # also if no weight is zero
+    """Whether one weight is too large beside the others; zeros do not count, and a weight without others is none.
+
+    Mostly a quick look is enough: since no weight is larger than the largest one, the sum of sizes is at least the sum
+    of squares divided by that.
+    """
+    flat = weights.reshape(-1)
+    largest = float(max(flat.max(), -flat.min()))
+    with np.errstate(over="ignore"):
+        squares = float(np.dot(flat, flat))
+    if flat.size == 1 or largest**2 * (flat.size - 1) <= MOST_OUTLYING * (squares - largest**2) < np.inf:
         return False
-    return bool(largest * (np.count_nonzero(weights) - 1) > MOST_OUTLYING * others or others <= 0)
+    others = np.abs(flat).sum(dtype=np.float64) - largest
+    return bool(largest * (np.count_nonzero(flat) - 1) > MOST_OUTLYING * others or others <= 0)

@@ -76,22 +76,21 @@ class Depthwise:
     def bind(self, call: Call) -> Run:
         y = self.y
         steps: List[Step] = clear_borders(call, y)
-        weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
-        biases = bias(call)
+        taps, biases = taps_of(self, call.inputs[1]), bias(call)
         for strip in strips_of(call, y, max(1, self.elements // y.channels)):
             results = body(call.outputs[0], y, strip)[0, 0]
-            steps += sums(call, self, strip, weights, results, call.scratch[0] if self.x.tile > 1 else results)
+            steps += sums(call, self.x, strip, taps, results, call.scratch[0] if self.x.tile > 1 else results)
             steps += finish(call, Target(y, strip), biases)
             steps += clear(call, y, strip)
         return in_turn(steps)
 
 
-def sums(call: Call, way: Depthwise, strip: Strip, weights: Array, target: Array, other: Array) -> Iterator[Step]:
-    """The sums of a strip, without bias and activation, into ``target``, (positions, channels). weights: (kh, kw, C).
-    other: memory for as many sums, if X lies in tiles of several pixels."""
-    for number, taps in enumerate(_by_row_of_planes(way)):
-        out = target if number == 0 else shaped(other, *target.shape)
-        yield from _sum(call, way.x, strip, taps, taps.spread(weights), out)
+def sums(call: Call, x: Tiles, strip: Strip, taps: Sequence[Spread], target: Array, other: Array) -> Iterator[Step]:
+    """The sums of a strip, without bias and activation, into ``target``, (positions, channels). taps: ``taps_of`` the
+    way. other: memory for as many sums, if X lies in tiles of several pixels."""
+    for number, (met, weights) in enumerate(taps):
+        out = shaped(other, *target.shape) if number else target
+        yield from _sum(call, x, strip, met, weights, out)
         if number:
             yield partial(np.add, target, out, out=target)
 
@@ -116,6 +115,15 @@ class _Taps(NamedTuple):
         for at, tap in self.place.items():
             grid[at] = weights[tap]
         return grid
+
+
+Spread = Tuple[_Taps, Array]  # and their weights
+
+
+def taps_of(way: Depthwise, filters: Array) -> List[Spread]:
+    """The taps that form a sum, for each sum, with the filters (C, 1, kh, kw) over their grid."""
+    weights = np.ascontiguousarray(filters[:, 0].transpose(1, 2, 0))
+    return [(taps, taps.spread(weights)) for taps in _by_row_of_planes(way)]
 
 
 def _by_row_of_planes(way: Depthwise) -> List[_Taps]:

@@ -28,7 +28,7 @@ from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.conv.shifts import has_outlier, outweighs
 from runtime_arm.engines.tiled import epilogue
 from runtime_arm.engines.tiled.columns import Columns, Matrix, by_channel, is_pointwise, multiply_strip, on_the_way
-from runtime_arm.engines.tiled.depthwise import Depthwise, sums
+from runtime_arm.engines.tiled.depthwise import Depthwise, sums, taps_of
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of
 from runtime_arm.engines.tiled.option import Option, may_run, tiling
 from runtime_arm.engines.tiled.strips import FLOAT32, ImageRows, Target, clear, clear_borders, image_rows, in_turn
@@ -50,26 +50,11 @@ def filtered_products(
 ) -> Iterator[Option]:
     """Of a block without expand."""
     y, addend, parts = outputs[0], inputs[7], parts_of(op)
-    if gemm.multiplies_small() or parts.expand is not None or parts.project is None:
+    if gemm.multiplies_small() or not suits(op, inputs, y):
         return
-    if (
-        not _may_shift(*inputs[3:7])
-        or not limits_of(parts.depthwise)
-        or (addend is not None and addend.shape != y.shape)
-    ):
-        return
-    depthwise, project = _convolutions(parts.depthwise, parts.project, inputs)
-    if not (may_run(parts.depthwise, "DEPTHWISE") and may_run(parts.project, "POINTWISE") and is_pointwise(project)):
-        return
-    if project.output_shape != y.shape or project.group > 1 or project.channels_last or not _filters_alone(depthwise):
-        return
-    window, reach = depthwise.window, reach_of(depthwise)
-    x, border = inputs[0], 1 if window.stride[0] > 1 else max(1, reach)
-    assert x is not None
-    between = Tiles.of(y.with_shape(depthwise.output_shape), 1, border)
-    of = in_step(x, between, window, reach, border)
-    if of is None:
-        return
+    depthwise, project = _convolutions(parts, inputs)
+    between, of = _layouts(depthwise, inputs[0], y)
+    assert of is not None
     for to in (Tiles.of(y, 1, 0), between._replace(channels=y.shape[1])):
         way = FilteredProducts(
             Depthwise(depthwise, of, between), Columns(project, to._replace(channels=between.channels), to)
@@ -83,6 +68,30 @@ def filtered_products(
             writes_slices=to.channels > 1,
         )
         yield Option(layouts, (to,), kernel, way.work)
+
+
+def suits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
+    """Whether this runs a block where BLAS packs."""
+    addend, parts = inputs[7], parts_of(op)
+    if parts.expand is not None or parts.project is None or not limits_of(parts.depthwise):
+        return False
+    if not (may_run(parts.depthwise, "DEPTHWISE") and may_run(parts.project, "POINTWISE")):
+        return False
+    if (addend is not None and addend.shape != y.shape) or not _may_shift(*inputs[3:7]):
+        return False
+    depthwise, project = _convolutions(parts, inputs)
+    if not is_pointwise(project) or project.group > 1 or project.channels_last or project.output_shape != y.shape:
+        return False
+    return _filters_alone(depthwise) and _layouts(depthwise, inputs[0], y)[1] is not None
+
+
+def _layouts(depthwise: Convolution, x: Optional[TensorSpec], y: TensorSpec) -> Tuple[Tiles, Optional[Tiles]]:
+    """What lies between the two, and X; None if it fits none."""
+    assert x is not None
+    window, reach = depthwise.window, reach_of(depthwise)
+    border = 1 if window.stride[0] > 1 else max(1, reach)
+    between = Tiles.of(y.with_shape(depthwise.output_shape), 1, border)
+    return between, in_step(x, between, window, reach, border)
 
 
 def _may_shift(
@@ -99,13 +108,14 @@ def _may_shift(
     return not (outweighs(np.asarray(b.value), np.asarray(w.value)) or has_outlier(np.asarray(reader.value)))
 
 
-def _convolutions(depthwise: OperatorDef, project: OperatorDef, inputs: Specs) -> Tuple[Convolution, Convolution]:
+def _convolutions(parts: Parts, inputs: Specs) -> Tuple[Convolution, Convolution]:
     x, w, reader = inputs[0], inputs[3], inputs[5]
+    assert parts.project is not None
     assert x is not None
     assert w is not None
     assert reader is not None
-    first = convolution_of(depthwise, x, w)
-    return first, convolution_of(project, x.with_shape(first.output_shape), reader)
+    first = convolution_of(parts.depthwise, x, w)
+    return first, convolution_of(parts.project, x.with_shape(first.output_shape), reader)
 
 
 def _filters_alone(depthwise: Convolution) -> bool:
@@ -153,7 +163,7 @@ class FilteredProducts:
     def bind(self, depthwise: Call, project: Call) -> Run:
         """The function that runs both. Input 2 of ``project`` has all biases."""
         between, y, (_, first, second) = self.filtering.y, self.multiplying.y, project.scratch[:3]
-        weights = np.ascontiguousarray(depthwise.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
+        taps = taps_of(self.filtering, depthwise.inputs[1])
         limits = [(bound, np.float32(value) - depthwise.inputs[2]) for bound, value in limits_of(depthwise.op)]
         inner = limits[:-1] if self.is_dense else limits
         passes = [project.packed(f"limit {at}", partial(epilogue.by_channel, *one)) for at, one in enumerate(inner)]
@@ -163,7 +173,7 @@ class FilteredProducts:
         for rows in project.mine(self.strips(project.workers)):
             strip, target = rows.strip(between), Target(y, rows.strip(y))
             filtered = shaped(first, strip.size, between.channels)
-            steps += sums(depthwise, self.filtering, strip, weights, filtered, second)
+            steps += sums(depthwise, self.filtering.x, strip, taps, filtered, second)
             for one in passes:
                 steps += one(filtered[None, None])
             if self.is_dense:

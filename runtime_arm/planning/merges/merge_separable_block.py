@@ -34,11 +34,13 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
 
 def merges_of_two(last: Step, before: Before) -> Iterator[Merge]:
     """The merge that ends with this step, where BLAS packs all matrices."""
-    from runtime_arm.engines.tiled import filtered_products  # noqa: F401 (declares its options)
-
     depthwise = None if is_depthwise(last) else _filter_of(last, before)
     if depthwise is not None:
-        yield _merge(None, depthwise, last)
+        from runtime_arm.engines.tiled.filtered_products import suits
+
+        merge = _merge(None, depthwise, last)
+        if suits(merge.step.op, merge.step.in_specs, merge.step.out_specs[0]):
+            yield merge._replace(is_certain=True)
 
 
 def _filter_of(project: Step, before: Before) -> Optional[Step]:
