@@ -37,7 +37,7 @@ def copy(target: Array, source: Array) -> Step:
     Numbers that follow each other in both are copied as one item: NumPy takes a loop of its own for each few numbers,
     but no more than a call for an item of any size.
     """
-    assert np.can_cast(source.dtype, target.dtype, "same_kind")
+    assert source.dtype == target.dtype or np.can_cast(source.dtype, target.dtype, "same_kind")
     run = _run(target, source)
     if run > 1:
         target, source = _in_items(target, run), _in_items(source, run)

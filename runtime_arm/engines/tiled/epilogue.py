@@ -190,7 +190,7 @@ def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> C
         if count not in rows:
             rows[count] = in_lines(np.tile(vector, count))
         row = rows[count]
-        for to, of in zip(_rows(_flat(products), row.size), _rows(_flat(source), row.size)):
+        for to, of in zip(rows_of(_flat(products), row.size), rows_of(_flat(source), row.size)):
             yield step(to, of, row[: of.shape[-1]])
 
     return steps
@@ -207,9 +207,9 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     if len(activation.limits) == 2 and CLIPS_FAST:
         yield partial(whole.clip, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
     elif activation.limits:
-        for part in _rows(whole, _longest_row()):
+        for part in rows_of(whole, longest_row()):
             for bound, value in activation.limits:
-                row = _row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
+                row = row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
                 yield partial(bound, part, row, out=part)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
@@ -219,16 +219,16 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
 
 
 @lru_cache(None)
-def _longest_row() -> int:
+def longest_row() -> int:
     """Elements of the rows of one number, which all operators share: a quarter of a block, so that they stay in the
     cache beside one."""
     return max(BLOCK, usual_block_nbytes() // 4 // ZERO.itemsize)
 
 
 @lru_cache(8)
-def _row_of(value: float) -> Array:
+def row_of(value: float) -> Array:
     """A row full of one number: every NumPy compares two arrays with SIMD, only some an array and a number."""
-    row = in_lines(np.full(_longest_row(), value, np.float32))
+    row = in_lines(np.full(longest_row(), value, np.float32))
     row.flags.writeable = False
     return row
 
@@ -238,7 +238,7 @@ def _flat(pixels: Array) -> Array:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _rows(flat: Array, size: int) -> Iterator[Array]:
+def rows_of(flat: Array, size: int) -> Iterator[Array]:
     """Parts of at most so many elements of the last axis."""
     for begin in range(0, flat.shape[-1], size):
         yield flat[..., begin : begin + size]
