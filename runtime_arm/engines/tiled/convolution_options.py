@@ -79,6 +79,8 @@ def _ways(
         yield from _by_winograd(op, x, y, pooling)
     if may_run(op, "WINOGRAD") and _has_pairs(convolution) and pooling is None:
         yield from _by_pairs(op, convolution, x, y)
+    if may_run(op, "WINOGRAD") and is_stem(convolution) and pooling is None:
+        yield from _by_rows(op, convolution, y)
     if not may_run(op, engine_of(convolution)):
         return
     if is_stem(convolution):
@@ -185,6 +187,17 @@ def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: Tenso
     if open_variants(op, "WINOGRAD", Pairs.variants):
         pairs = (Pairs(convolution, of, results) for of, results in _in_columns(convolution, x, y, None))
         yield from (way for way in pairs if way.suits())
+
+
+def _by_rows(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
+    """By tiles of some rows, for the stems of many networks, where BLAS packs."""
+    if gemm.multiplies_small() or convolution.window.kernel != (7, 7):
+        return
+    from runtime_arm.engines.tiled.stem_winograd import WinogradStem
+
+    way = WinogradStem(convolution, Tiles.of(y, 4, 1))
+    if open_variants(op, "WINOGRAD", way.variants) and way.suits():
+        yield way
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:

@@ -189,9 +189,12 @@ def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> C
         count = max(1, min(BLOCK // vector.size, products.shape[2]))
         if count not in rows:
             rows[count] = in_lines(np.tile(vector, count))
-        row = rows[count]
-        for to, of in zip(rows_of(_flat(products), row.size), rows_of(_flat(source), row.size)):
-            yield step(to, of, row[: of.shape[-1]])
+        row, (to, of) = rows[count], map(_flat, (products, source))
+        whole = to.shape[2] // row.size * row.size
+        if whole:
+            yield step(*(part[..., :whole].reshape(*part.shape[:2], -1, row.size) for part in (to, of)), row)
+        if whole < to.shape[2]:
+            yield step(to[..., whole:], of[..., whole:], row[: to.shape[2] - whole])
 
     return steps
 

@@ -109,6 +109,12 @@ def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[A
     return pixels, [*_back(down, products.swapaxes(0, 1), half.swapaxes(0, 1)), *_back(across, half, pixels)]
 
 
+def transform_back_rows(products: Array, pixels: Array) -> Iterator[Step]:
+    """The pixels, (tile rows, numbers), from the products, (frequencies, numbers), in one dimension."""
+    matrix = transforms(len(pixels), len(products) - len(pixels) + 1).output.astype(products.dtype)
+    return _back(matrix, products[None], pixels[None])
+
+
 def _back(matrix: Array, x: Array, y: Array) -> Iterator[Step]:
     """y[i] = matrix @ x[i], where the matrix is A^T, whose outer columns are (1, 0 .. 0) and (0 .. 0, 1), too."""
     if accumulates():
