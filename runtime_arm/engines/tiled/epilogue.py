@@ -192,7 +192,8 @@ def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> C
         row, (to, of) = rows[count], map(_flat, (products, source))
         whole = to.shape[2] // row.size * row.size
         if whole:
-            yield step(*(part[..., :whole].reshape(*part.shape[:2], -1, row.size) for part in (to, of)), row)
+            lines = *to.shape[:2], -1, row.size
+            yield step(to[..., :whole].reshape(lines), of[..., :whole].reshape(lines), row)
         if whole < to.shape[2]:
             yield step(to[..., whole:], of[..., whole:], row[: to.shape[2] - whole])
 

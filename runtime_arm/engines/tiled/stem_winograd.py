@@ -16,7 +16,6 @@ dimensions take longer than they save. This is for a BLAS that packs; where smal
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Iterator, List, Sequence
 
 import numpy as np
@@ -25,7 +24,7 @@ from runtime_arm.engines.conv.adding_products import add_product
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
 from runtime_arm.engines.conv.winograd_transforms import SMALL, amplification, transforms
-from runtime_arm.engines.tiled.epilogue import bias_vector, finish
+from runtime_arm.engines.tiled.epilogue import bias, finish
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
 from runtime_arm.engines.tiled.strips import (
     FLOAT32,
@@ -109,7 +108,7 @@ class WinogradStem:
     def bind(self, call: Call) -> Run:
         y, filters, channels = self.y, self.convolution.filters, self.convolution.channels
         weights = call.packed("f4x1_7x7", lambda: _filters(call.inputs[1]))
-        bias = bias_vector(call)
+        biases = bias(call)
         steps: List[Step] = clear_borders(call, y)
         strips = self.strips(block_nbytes(call.op), call.workers)
         split = self._split(max((rows.last - rows.first for rows in strips), default=1))
@@ -125,8 +124,8 @@ class WinogradStem:
             for px in range(TILE):
                 steps += split.meet_columns(met, px, columns)
                 steps.append(multiply(columns.reshape(REACH, -1, strip.size).swapaxes(1, 2), weights, products))
-                if bias is not None:
-                    steps.append(partial(np.add, products[1], bias, out=products[1]))
+                for one in biases:
+                    steps += one(products[None, None, 1])
                 steps += transform_back_rows(products.reshape(REACH, -1), results[:, px].reshape(TILE, -1))
             steps += finish(call, target)
             steps += clear(call, y, strip)

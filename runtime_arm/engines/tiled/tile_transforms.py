@@ -5,7 +5,7 @@ They see a plane as one row of numbers and know nothing of channels: all they ar
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -81,7 +81,6 @@ def _accumulated(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array)
     yield from (add_product(inner, of, to) for of, to in zip(x, y))
 
 
-@lru_cache(None)
 def accumulates() -> bool:
     """Whether it is faster to add products to what lies in their place. Before it multiplies, a BLAS that packs clears
     that place, number by number, and NumPy adds as slowly."""
