@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any, Callable, Iterator, List, Sequence, Tuple
+from functools import lru_cache, partial
+from typing import Any, Callable, Iterator, List, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ Step = Callable[[], Any]
 
 LINE = 64  # bytes of a cache line
 MOST_ITEM = 1024  # bytes; longer runs of numbers are copied as fast one by one
+VIEWS_LINES = np.lib.NumpyVersion(np.__version__) >= "1.23.0"  # as items of another size, whatever lies between them
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -38,23 +39,21 @@ def copy(target: Array, source: Array) -> Step:
     but no more than a call for an item of any size.
     """
     assert source.dtype == target.dtype or np.can_cast(source.dtype, target.dtype, "same_kind")
-    run = _run(target, source)
-    if run > 1:
-        target, source = _in_items(target, run), _in_items(source, run)
+    if target.shape == source.shape and target.dtype == source.dtype and not target.dtype.hasobject:
+        run = _run(target, source)
+        if 1 < run < target.size and run * target.itemsize <= MOST_ITEM:
+            target, source = _in_items(target, run), _in_items(source, run)
     return partial(target.__setitem__, Ellipsis, source)
 
 
 def _run(target: Array, source: Array) -> int:
-    """How many numbers are worth to be one item: all that follow each other along the last axes of both arrays, if
-    these are of one kind and if more than one such run makes the whole."""
-    if target.shape != source.shape or target.dtype != source.dtype or target.dtype.hasobject:
-        return 1
-    run = 1
-    for count, *steps in zip(target.shape[::-1], target.strides[::-1], source.strides[::-1]):
-        if count != 1 and set(steps) != {run * target.itemsize}:
+    """How many numbers follow each other along the last axes of both arrays, which are of one shape and type."""
+    run, step = 1, target.itemsize
+    for count, of_target, of_source in zip(target.shape[::-1], target.strides[::-1], source.strides[::-1]):
+        if count != 1 and not of_target == of_source == run * step:
             break
         run *= count
-    return run if run < target.size and run * target.itemsize <= MOST_ITEM else 1
+    return run
 
 
 def _in_items(array: Array, run: int) -> Array:
@@ -63,16 +62,13 @@ def _in_items(array: Array, run: int) -> Array:
     while rest > 1:
         axis -= 1
         rest //= array.shape[axis]
-    return np.asarray(_View(array, array.shape[:axis], array.strides[:axis], f"|V{run * array.itemsize}"))
+    lines: Array = array.reshape(*array.shape[:axis], run)
+    return lines.view(_item(run * array.itemsize))[..., 0] if VIEWS_LINES else lines
 
 
-class _View:
-    """A view of other sizes and another type, whatever NumPy's own views allow; it keeps the array's memory."""
-
-    def __init__(self, array: Array, shape: Tuple[int, ...], strides: Tuple[int, ...], typestr: str):
-        self.array = array
-        data = array.__array_interface__["data"]
-        self.__array_interface__ = {"shape": shape, "strides": strides, "typestr": typestr, "data": data, "version": 3}
+@lru_cache(None)
+def _item(nbytes: int) -> np.dtype:
+    return np.dtype((np.void, nbytes))
 
 
 def shaped(buffer: Array, *shape: int) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache, partial
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.steps import Step
 
-ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of cblas.h
+ROW_MAJOR, AS_IT_IS, TURNED = map(ctypes.c_int, (101, 111, 112))  # of cblas.h
+STRAIGHT, TRANSPOSED = (ROW_MAJOR, AS_IT_IS, AS_IT_IS), (ROW_MAJOR, TURNED, AS_IT_IS)
+ONE = ctypes.c_float(1)
 
 
 class _Sgemm(NamedTuple):
@@ -32,12 +34,12 @@ class _Sgemm(NamedTuple):
 class _Matrix(ctypes.c_void_p):
     """Where a matrix begins, which keeps its memory."""
 
-    matrix: Array
+    memory: Array
 
     @classmethod
-    def of(cls, matrix: Array) -> _Matrix:
-        found = cls(matrix.ctypes.data)
-        found.matrix = matrix
+    def of(cls, memory: Array, address: int) -> _Matrix:
+        found = cls(address)
+        found.memory = memory
         return found
 
 
@@ -65,18 +67,26 @@ def add_product(a: Array, b: Array, out: Array) -> Step:
 
     The rows of ``b`` and ``out`` are contiguous, those of ``a`` or its columns. All three must stay where they are.
     """
+    return next(add_products(a, b[None], out[None]))
+
+
+def add_products(a: Array, b: Array, out: Array) -> Iterator[Step]:
+    """The functions that do out[i] += a @ b[i], one for each i."""
     sgemm = _sgemm()
     assert sgemm is not None
-    (rows, depth), columns = a.shape, b.shape[1]
+    (rows, depth), columns = a.shape, b.shape[2]
     turned = depth > 1 and a.strides[1] != a.itemsize
-    assert (depth, columns) == b.shape
-    assert out.shape == (rows, columns)
-    assert all(array.dtype == np.float32 for array in (a, b, out))
-    kinds = map(ctypes.c_int, (ROW_MAJOR, TRANSPOSED if turned else AS_IT_IS, AS_IT_IS))
-    sizes = map(sgemm.integer, (rows, columns, depth))
-    of_a, of_b, of_out = ((_Matrix.of(m), sgemm.integer(_apart(m.T if m is a and turned else m))) for m in (a, b, out))
-    one = ctypes.c_float(1)
-    return partial(sgemm.function, *kinds, *sizes, one, *of_a, *of_b, one, *of_out)
+    assert (depth, columns) == b.shape[1:]
+    assert out.shape == (len(b), rows, columns)
+    assert a.dtype == b.dtype == out.dtype == np.float32
+    integer = sgemm.integer
+    first = *(TRANSPOSED if turned else STRAIGHT), integer(rows), integer(columns), integer(depth), ONE
+    of_a, of_b, of_out = a.ctypes.data, b.ctypes.data, out.ctypes.data
+    left = _Matrix.of(a, of_a), integer(_apart(a.T if turned else a))
+    apart, out_apart = integer(_apart(b[0])), integer(_apart(out[0]))
+    for at in range(len(b)):
+        right, target = _Matrix.of(b, of_b + at * b.strides[0]), _Matrix.of(out, of_out + at * out.strides[0])
+        yield partial(sgemm.function, *first, *left, right, apart, ONE, target, out_apart)
 
 
 def _apart(rows: Array) -> int:

@@ -72,13 +72,13 @@ def _transform(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -
 
 def _accumulated(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -> Iterator[Step]:
     """The same, by products that are added to what lies in their place."""
-    from runtime_arm.engines.conv.adding_products import add_product
+    from runtime_arm.engines.conv.adding_products import add_products
 
     yield copy(y[:, 0], outside[0])
     yield copy(y[:, -1], outside[1])
     if y.shape[1] > 2:
         yield from (copy(part, row_of(0.0)[: part.shape[2]]) for part in rows_of(y[:, 1:-1], longest_row()))
-    yield from (add_product(inner, of, to) for of, to in zip(x, y))
+    yield from add_products(inner, x, y)
 
 
 def accumulates() -> bool:
