@@ -11,7 +11,6 @@ from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
-from runtime_arm.engines.tiled.depthwise import Depthwise
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.tiled.option import TILES, Option, at, may_run, tiling
 from runtime_arm.engines.tiled.stem import Stem, is_stem
@@ -242,6 +241,8 @@ def _wide_borders(convolution: Convolution, tile: int) -> Set[int]:
 
 
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    from runtime_arm.engines.tiled.depthwise import Depthwise
+
     x, window, reach = inputs[0], convolution.window, reach_of(convolution)
     assert x is not None
     strided = window.stride == (2, 2) and set(window.dilation) == {1}
