@@ -13,7 +13,7 @@ import numpy as np
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.arena import allocate
-from runtime_arm.registry.kernel import REFERENCE, Call, Run
+from runtime_arm.registry.kernel import REFERENCE, Call, Run, phases_of
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec
 
@@ -76,21 +76,19 @@ def _run_kernel(
             for value, spec in zip(given, specs)
         ]
         packed: Dict[str, Any] = {}
-        parts = [
-            kernel.bind(Call(op, arrays, results, own, specs, outputs, packed, worker, workers))
-            for worker, own in enumerate(views[i * len(wanted) : (i + 1) * len(wanted)] for i in range(workers))
-        ]
+        call = Call(op, arrays, results, views, specs, outputs, packed)
+        parts = [kernel.bind(part) for part in call.for_each_worker(workers)]
         for array, value in zip(arrays, given):
             if array is not value:
                 array[...] = value
         if workers > 1:
             computed = [result for result, spec in zip(results, outputs) if spec.value is None]
             check_parts(parts, computed, f"{op.signature()} by {engine}")
-        _run_all(parts)
+        run_parts(parts)
         first = [result.copy() for result in results]
         for block in scratch:
             block[:] = 0x5A
-        _run_all(parts)
+        run_parts(parts)
         for before, after in zip(first, results):
             np.testing.assert_array_equal(
                 before, after, err_msg=f"{op.signature()} by {engine}: the second run differs"
@@ -101,9 +99,11 @@ def _run_kernel(
     return results
 
 
-def _run_all(parts: Sequence[Run]) -> None:
-    for part in reversed(parts):
-        part()
+def run_parts(parts: Sequence[Run]) -> None:
+    """Run the workers' parts of a step one after another, phase by phase, the last worker first."""
+    for phases in zip(*map(phases_of, reversed(parts))):
+        for phase in phases:
+            phase()
 
 
 def check_parts(parts: Sequence[Run], results: Sequence[Array], what: str) -> None:

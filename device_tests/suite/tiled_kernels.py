@@ -8,11 +8,11 @@ slices, whose neighbours must stay unchanged.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Dict, List, Sequence
+from typing import Any, List, Sequence
 
 import numpy as np
 
-from device_tests.suite.kernels import check_parts, specs_of
+from device_tests.suite.kernels import check_parts, run_parts, specs_of
 from runtime_arm.engines.tiled.options import Option, options_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.kernel import Call
@@ -48,15 +48,11 @@ def run_option(
     result = _memory(outputs[0], layout, slices and kernel.writes_slices)
     wanted = kernel.scratch(op, specs, outputs)
     workers = workers if kernel.splits_work else 1
-    own = [
-        [np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in wanted]
-        for _ in range(workers)
+    scratch = [
+        np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in [*wanted] * workers
     ]
-    packed: Dict[str, Any] = {}
-    parts = [
-        kernel.bind(Call(op, arrays, [result], scratch, specs, outputs, packed, worker, workers))
-        for worker, scratch in enumerate(own)
-    ]
+    call = Call(op, arrays, [result], scratch, specs, outputs, {})
+    parts = [kernel.bind(part) for part in call.for_each_worker(workers)]
     for array, value, of in zip(arrays, inputs, option.inputs):
         if array is not value:
             if of is None:
@@ -66,8 +62,7 @@ def run_option(
                 memory[...] = into_tiles(value, tiles)
     if workers > 1:
         check_parts(parts, [result], f"{op.signature()} by {option}")
-    for part in reversed(parts):
-        part()
+    run_parts(parts)
     for array, of in [*zip(arrays, option.inputs), (result, layout)]:
         assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes outside its slice"
     return result if layout is None else out_of_tiles(*in_tiles(result, layout))

@@ -5,7 +5,8 @@ The caller is worker 0 and runs every step. The others run their parts of the st
     caller    start   step 0   go   step 1, part 0   met go   step 2, part 0   met   step 3 ...
     worker                     go   step 1, part 1   met go   step 2, part 1   met
 
-``go`` says that everything the step reads has been written, ``met`` that a part is done. Both are messages over pipes,
+``go`` says that everything the step reads has been written, ``met`` that a part is done. Where workers read each
+other's results within a step, its phases are run like steps. Both are messages over pipes,
 which order memory accesses on every processor. A waiting worker polls for a moment before it sleeps, because waking up
 takes longer than many steps. Workers do not synchronise between steps that the caller runs alone.
 
@@ -26,6 +27,8 @@ from runtime_arm.execution.worker_process import WorkerProcess
 from runtime_arm.execution.worker_protocol import GO, MET, WORD, Member
 from runtime_arm.execution.worker_thread import WorkerThread
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.kernel import phases_of
+from runtime_arm.registry.steps import in_turn
 
 if TYPE_CHECKING:
     from runtime_arm.execution.worker_protocol import Programs
@@ -81,7 +84,7 @@ def _start(worker: int, programs: Programs) -> Member:
 
 
 def _parts(segment: Segment, worker: int) -> List[Run]:
-    return [parts[worker] for parts in segment.bound if len(parts) > 1]
+    return [phase for parts in segment.bound if len(parts) > 1 for phase in phases_of(parts[worker])]
 
 
 def _end(members: List[Member]) -> None:
@@ -94,7 +97,15 @@ def _in_lockstep(segment: Segment, members: Sequence[Member]) -> Iterator[Run]:
     is_split = [False, *(len(parts) > 1 for parts in segment.bound), False]
     for at, (step, parts) in enumerate(zip(segment.running, segment.bound)):
         if len(parts) > 1:
-            yield _lockstep(parts[0], step.op, members, first=not is_split[at], last=not is_split[at + 2])
+            phases = phases_of(parts[0])
+            assert all(len(phases_of(part)) == len(phases) for part in parts), f"{step.op.signature()}: unequal phases"
+            first, last = not is_split[at], not is_split[at + 2]
+            yield in_turn(
+                [
+                    _lockstep(phase, step.op, members, first and number == 0, last and number == len(phases) - 1)
+                    for number, phase in enumerate(phases)
+                ]
+            )
         else:
             yield parts[0]
 

@@ -148,13 +148,9 @@ class Step:
         outputs = [value.array for value in self.outputs]
         if self.kernel is None:
             return [_bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)]
-        specs, count = (self.in_specs, self.out_specs), len(buffers) // self.workers
-        own = [buffers[worker * count : (worker + 1) * count] for worker in range(self.workers)]
+        call = Call(self.op, inputs, outputs, buffers, self.in_specs, self.out_specs, packed)
         with blamed_on(self.op, self.in_specs):
-            return [
-                self.kernel.bind(Call(self.op, inputs, outputs, scratch, *specs, packed, worker, self.workers))
-                for worker, scratch in enumerate(own)
-            ]
+            return [self.kernel.bind(part) for part in call.for_each_worker(self.workers)]
 
 
 def _bind_reference(

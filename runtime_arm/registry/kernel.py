@@ -6,7 +6,7 @@ A kernel is declared by ``@schema.kernel("ENGINE", ...)``; see ``schema.py``.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
@@ -28,7 +28,7 @@ class Call:
     ``scratch`` holds the buffers that the kernel's ``scratch`` function asked for; other operators use the same memory.
     ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
     splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
-    ``mine``.
+    ``mine``. ``crew_scratch`` holds the scratch of every worker, for kernels that run in ``Phases``.
     """
 
     def __init__(
@@ -40,18 +40,27 @@ class Call:
         in_specs: Specs,
         out_specs: Sequence[TensorSpec],
         packed: Dict[str, Any],
-        worker: int = 0,
-        workers: int = 1,
     ):
         self.op = op
         self.inputs = inputs
         self.outputs = outputs
         self.scratch = scratch
+        self.crew_scratch: Sequence[Sequence[Array]] = [scratch]
         self.in_specs = in_specs
         self.out_specs = out_specs
         self._packed = packed
-        self.worker = worker
-        self.workers = workers
+        self.worker = 0
+        self.workers = 1
+
+    def for_each_worker(self, workers: int) -> List[Call]:
+        """The same call for each of so many workers, whose scratch lies in ``scratch``, one worker after the other."""
+        count = len(self.scratch) // workers
+        crew_scratch = [self.scratch[worker * count : (worker + 1) * count] for worker in range(workers)]
+        calls = [copy(self) for _ in range(workers)]
+        for worker, call in enumerate(calls):
+            call.scratch, call.crew_scratch = crew_scratch[worker], crew_scratch
+            call.worker, call.workers = worker, workers
+        return calls
 
     def of(self, op: OperatorDef) -> Call:
         """The same call for another operator."""
@@ -84,6 +93,26 @@ class Call:
         waste = [-(-size // self.workers) / size if size else 1.0 for size in shape]
         axis = min(range(len(shape)), key=lambda axis: round(waste[axis], 1))
         return (slice(None),) * axis + (self.slice_of(shape[axis]),)
+
+
+class Phases:
+    """A worker's part of a step in which workers read each other's results. All workers have equally many phases, and
+    none begins one before all have ended the one before.
+
+    Calling it runs the phases one after the other, which is right where there is one worker.
+    """
+
+    def __init__(self, runs: Sequence[Run]):
+        self.runs = tuple(runs)
+
+    def __call__(self) -> None:
+        for run in self.runs:
+            run()
+
+
+def phases_of(part: Run) -> Sequence[Run]:
+    """The phases of a worker's part of a step; most have one."""
+    return part.runs if isinstance(part, Phases) else (part,)
 
 
 def no_hints(op: OperatorDef) -> Sequence[str]:

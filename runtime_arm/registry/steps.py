@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array
-from runtime_arm.registry.kernel import Run
+from runtime_arm.registry.kernel import Phases, Run
 
 Step = Callable[[], Any]
 
@@ -17,6 +17,10 @@ LINE = 64  # bytes of a cache line
 MOST_ITEM = 1024  # bytes; longer runs of numbers are copied as fast one by one
 VIEWS_LINES = np.lib.NumpyVersion(np.__version__) >= "1.23.0"  # as items of another size, whatever lies between them
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
+
+
+def barrier() -> None:
+    """A step that does nothing itself: the steps after it may read what other workers wrote before theirs."""
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
@@ -30,6 +34,15 @@ def in_turn(steps: Sequence[Step]) -> Run:
             step()
 
     return run
+
+
+def in_phases(steps: Sequence[Step], in_turn: Callable[[Sequence[Step]], Run] = in_turn) -> Run:
+    """The same, with a phase before each ``barrier`` and one after the last."""
+    ends = [at for at, step in enumerate(steps) if step is barrier]
+    if not ends:
+        return in_turn(steps)
+    bounds = zip([0, *(end + 1 for end in ends)], [*ends, len(steps)])
+    return Phases([in_turn(steps[begin:end]) for begin, end in bounds])
 
 
 def copy(target: Array, source: Array) -> Step:

@@ -14,7 +14,7 @@ from runtime_arm.registry import steps as plain
 from runtime_arm.registry.engine_wishes import BLOCK, hint
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.layouts import Strip, Tiles
-from runtime_arm.registry.steps import ZERO, Step, copy
+from runtime_arm.registry.steps import ZERO, Step, barrier, copy
 
 FLOAT32 = np.dtype(np.float32)  # of every blob in tiles
 COPIES_ROWS = np.lib.NumpyVersion(np.__version__) < "2.3.0"  # see in_turn
@@ -24,14 +24,16 @@ EVERYTHING = slice(None)
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
-    """One function that runs all steps.
+    """One function that runs all steps, in phases if barriers stand between them.
 
     Before NumPy 2.3 a ufunc over rows that do not follow each other copies them into buffers of ``np.getbufsize()``
     elements, unless a buffer is no longer than a row. Here it never needs one, so the buffers are made as small as
     NumPy allows; that takes 5 us.
     """
-    if not COPIES_ROWS:
-        return plain.in_turn(steps)
+    return plain.in_phases(steps, _in_small_buffers if COPIES_ROWS else plain.in_turn)
+
+
+def _in_small_buffers(steps: Sequence[Step]) -> Run:
     fixed = tuple(steps)
 
     def run() -> None:
@@ -111,6 +113,34 @@ def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
     return call.mine(layout.strips(most, call.workers))
 
 
+class Spectrum(NamedTuple):
+    """Where the transformed pixels of a strip lie, and which of them this worker makes.
+
+    Workers that split the filters need the same pixels: each transforms a part of them for all. ``memory``: for all of
+    them. ``mine``: the part. ``meet``: steps between transforming and multiplying. ``room``: scratch for what follows
+    this worker's products, in which no spectrum lies by then.
+    """
+
+    memory: Array
+    mine: slice
+    room: Array
+    meet: Sequence[Step]
+
+    @classmethod
+    def of(cls, call: Call, buffer: int, count: int, filters: slice, most: int) -> Spectrum:
+        """In scratch buffer number ``buffer``, for ``count`` positions or channels, whatever workers split.
+
+        filters: this worker's, EVERYTHING where it computes all of a strip. most: numbers of ``room`` for each filter.
+        The buffer holds either the spectrum or the room of all filters. Of several workers' buffers the first holds the
+        one and the last the other, so nobody overwrites what another still reads.
+        """
+        if filters == EVERYTHING:
+            own = call.scratch[buffer]
+            return cls(own, slice(0, count), own, ())
+        first, last = call.crew_scratch[0][buffer], call.crew_scratch[-1][buffer]
+        return cls(first, call.slice_of(count), last[filters.start * most : filters.stop * most], (barrier,))
+
+
 def parts_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
     """This worker's strips of output 0, and its channels, in whole groups of ``group``.
 
@@ -124,7 +154,10 @@ def parts_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> 
 
 
 def parts_by_filters(call: Call, layout: Tiles, most: int, group: int) -> Tuple[Sequence[Strip], slice]:
-    """All strips of output 0, and this worker's channels, in whole groups; no strip if it has no channels."""
-    mine = call.slice_of(-(-layout.channels // group))
-    strips = layout.strips(most) if mine.start < mine.stop else ()
+    """All strips of output 0, and this worker's channels, in whole groups. Where there are too few groups the first
+    worker does everything."""
+    strips, groups = layout.strips(most), -(-layout.channels // group)
+    if groups < call.workers or call.workers == 1:
+        return strips if call.worker == 0 else (), EVERYTHING
+    mine = call.slice_of(groups)
     return strips, slice(mine.start * group, min(mine.stop * group, layout.channels))

@@ -38,7 +38,9 @@ from runtime_arm.engines.conv.winograd_transforms import TAPS, amplification, tr
 from runtime_arm.engines.tiled.epilogue import bias_vector, by_channel, finish, has_gaps
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
+    EVERYTHING,
     FLOAT32,
+    Spectrum,
     Target,
     block_hints,
     block_nbytes,
@@ -54,7 +56,7 @@ from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step, shaped
+from runtime_arm.registry.steps import Step, barrier, shaped
 
 LEAST_TILES = 112  # of a strip: all filters stream through the cache for each
 
@@ -141,7 +143,9 @@ def bind_strips(call: Call, way: Way, part: Part) -> Run:
     to, mine = output_layout(way), part.filters
     steps: List[Step] = clear_borders(call, to)
     bias = bias_vector(call, mine)
-    for strip in part.strips:
+    for number, strip in enumerate(part.strips):
+        if number and mine != EVERYTHING:
+            steps.append(barrier)  # others may still read the spectrum of the strip before
         target = Target(to, strip, mine)
         results = target.of(call.outputs[0])
         in_place = way.pooling is None and not has_gaps(results)
@@ -159,17 +163,19 @@ def convolve(
 ) -> Result:
     """The pixels of a strip without what follows, (tile, tile, positions, M), and the steps that compute them.
 
-    mine: which filters these are. pixels: where they are to lie; None leaves them in scratch.
+    filters: those that are ``mine``. pixels: where they are to lie; None leaves them in scratch.
     """
-    front, back = call.scratch[:2]
-    reach, count, channels = x.tile + TAPS - 1, strip.size, x.channels
-    stretch = Stretch((x.guard + strip.begin) * channels, count * channels, channels, x.pitch * channels)
-    rows, spectrum = shaped(front, x.tile, reach, stretch.wide), shaped(back, reach, reach, stretch.numbers)
+    front, reach, count, channels = call.scratch[0], x.tile + TAPS - 1, strip.size, x.channels
+    scratch = Spectrum.of(call, 1, count, mine, reach * x.tile * count)
+    begin, end = scratch.mine.start * channels, scratch.mine.stop * channels
+    stretch = Stretch((x.guard + strip.begin) * channels + begin, end - begin, channels, x.pitch * channels)
+    rows, spectrum = shaped(front, x.tile, reach, stretch.wide), shaped(scratch.memory, reach, reach, count * channels)
     products = shaped(front, reach * reach, count, filters.width)
     memory = call.inputs[0].reshape(x.tile, x.tile, -1)
     steps = [
         *transform_rows(memory, stretch, rows),
-        *transform_columns(rows, stretch, spectrum),
+        *transform_columns(rows, stretch, spectrum[..., begin:end]),
+        *scratch.meet,
         *filters.multiply(spectrum.reshape(reach * reach, count, channels), products),
     ]
     if bias is not None:
@@ -178,7 +184,7 @@ def convolve(
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
     results, transform = transform_back(
         products.reshape(reach, reach, -1),
-        (front, back),
+        (front, scratch.room),
         flat,
         at_once=multiplies_small() and products.nbytes > block_nbytes(call.op),
     )

@@ -47,7 +47,7 @@ def three() -> Any:
 @pytest.mark.parametrize("blocks", [0, 1, 4, 5, 17])
 def test_parts_are_consecutive_and_make_up_the_whole(count: int, blocks: int) -> None:
     op = OperatorDef.of("Relu", ["x"], ["y"])
-    calls = [Call(op, [], [], [], [], [], {}, worker, count) for worker in range(count)]
+    calls = Call(op, [], [], [], [], [], {}).for_each_worker(count)
     parts = [call.mine(range(blocks)) for call in calls]
     assert [block for part in parts for block in part] == list(range(blocks))
     sizes = {len(part) for part in parts}

@@ -29,7 +29,7 @@ from runtime_arm.engines.conv.winograd_transforms import TAPS, transform_filters
 from runtime_arm.engines.tiled.planar import products as planar
 from runtime_arm.engines.tiled.planar.products import FILTERS, LANES, MOST_DEPTH, SPARE, Filters, padded
 from runtime_arm.engines.tiled.strip_pooling import Pooling
-from runtime_arm.engines.tiled.strips import FLOAT32, parts_by_filters
+from runtime_arm.engines.tiled.strips import FLOAT32, Spectrum, parts_by_filters
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled.winograd import Part, bind_strips, work_around
 from runtime_arm.netdef import Array, OperatorDef
@@ -134,7 +134,9 @@ class PlanarWinograd:
             lambda: Filters(transform_filters(x.tile, columns, call.inputs[1].swapaxes(0, 1)), lanes),
         )
         strips, mine = parts_by_filters(call, y, y.body, FILTERS)
-        return bind_strips(call, self, Part(strips, mine, partial(convolve, call, self.wide, filters.columns(mine))))
+        return bind_strips(
+            call, self, Part(strips, mine, partial(convolve, call, self.wide, filters.columns(mine), mine))
+        )
 
 
 def _margin(wide: Wide) -> int:
@@ -147,27 +149,30 @@ def _aligned(numbers: int) -> int:
 
 
 def convolve(
-    call: Call, wide: Wide, filters: Filters, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
+    call: Call, wide: Wide, filters: Filters, mine: slice, strip: Strip, bias: Optional[Array], pixels: Optional[Array]
 ) -> Result:
-    """As ``winograd.convolve``; the strip has all positions of an image."""
-    front, back, third = call.scratch[:3]
+    """As ``winograd.convolve``; the strip has all positions of an image. Workers split the channels to transform."""
+    front, third = call.scratch[0], call.scratch[2]
     x, columns = wide.of, wide.columns
     lanes, (down, across), margin = planar.lanes(wide.positions), wide.frequencies, _margin(wide)
-    stretch = Stretch(margin, x.channels * lanes, 1, wide.pitch)
+    scratch = Spectrum.of(call, 1, x.channels, mine, x.tile * max(columns, across) * lanes)
+    begin, end = scratch.mine.start * lanes, scratch.mine.stop * lanes
+    stretch = Stretch(margin, end - begin, 1, wide.pitch)
     planes = shaped(third, x.tile, columns, stretch.numbers + 2 * margin)
     rows = shaped(front, columns, down, _aligned(stretch.wide) + SPARE)[..., : stretch.wide]
-    spectrum = shaped(back, down, across, stretch.numbers + SPARE)[..., : stretch.numbers]
+    spectrum = shaped(scratch.memory, down, across, x.channels * lanes + SPARE)[..., : x.channels * lanes]
     products = shaped(front, down * across, padded(filters.width), lanes)
     steps = [
-        *_gather(call.inputs[0], wide, planes, margin),
+        *_gather(call.inputs[0][..., scratch.mine], wide, planes, margin),
         *transform_rows(planes, stretch, rows),
-        *transform_columns(rows, stretch, spectrum),
+        *transform_columns(rows, stretch, spectrum[..., begin:end]),
+        *scratch.meet,
         *filters.multiply(spectrum.reshape(down * across, x.channels, lanes), products),
     ]
     flat = products.reshape(down, across, -1)[..., : filters.width * lanes]
     if bias is not None:
         steps.append(partial(np.add, flat[1, 1], np.repeat(bias, lanes), out=flat[1, 1]))
-    results, transform = transform_back(flat, (front, back), None, at_once=True)
+    results, transform = transform_back(flat, (front, scratch.room), None, at_once=True)
     if pixels is None:
         pixels = shaped(third, x.tile, x.tile, strip.size, filters.width)
     grid = results.reshape(x.tile, columns, filters.width, lanes)
@@ -177,7 +182,7 @@ def convolve(
 def _gather(memory: Array, wide: Wide, planes: Array, margin: int) -> Iterator[Step]:
     """From (tile, tile, positions, C) to (tile, columns, numbers)."""
     x, count = wide.of, wide.positions
-    target = planes[:, :, margin:-margin].reshape(x.tile, wide.columns, x.channels, -1)
+    target = planes[:, :, margin:-margin].reshape(x.tile, wide.columns, memory.shape[-1], -1)
     for view in (planes[:, :, :margin], target[..., count:], planes[:, :, -margin:]):
         yield copy(view, ZERO)
     body = memory[:, :, x.guard : x.guard + x.body]
