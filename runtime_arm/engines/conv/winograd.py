@@ -146,7 +146,7 @@ def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
     if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
         return []
     known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
-    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps and one.rows == one.columns))
+    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps and min(one[:2]) > 1))
     exact = [tile for tile in tiles if amplification(tile, tile, taps) <= MOST_AMPLIFICATION]
     return exact or tiles
 
