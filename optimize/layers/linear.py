@@ -90,23 +90,6 @@ class Layer(NamedTuple):
         sums: Array = view.reshape(*view.shape[:3], -1).sum(axis=-1, dtype=np.float64)
         return np.asarray(sums @ x.reshape(view.shape[0], view.shape[2], 1)).reshape(-1)
 
-    def largest_norm(self) -> float:
-        """The largest Euclidean norm of a filter."""
-        filters = _by_channels(self.op, self.weights).astype(np.float64)
-        return float(np.sqrt(np.square(filters).sum(axis=tuple(range(2, filters.ndim))).max()))
-
-    def outlier(self) -> float:
-        """How many times the mean size of the layer's other weights the largest one has; zeros do not count.
-
-        Infinite if there is no other, 1 for a layer of a single weight.
-        """
-        sizes = np.abs(self.weights[self.weights != 0].astype(np.float64))
-        if self.weights.size == 1 or not sizes.size:
-            return 1.0
-        largest = sizes.max()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(largest * (sizes.size - 1) / (sizes.sum() - largest)) if sizes.size > 1 else np.inf
-
     def _with(self, weights: Array, bias: Array) -> Layer:
         dtype = self.weights.dtype
         with np.errstate(over="ignore"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Callable, Iterator, List, Sequence
 
 import numpy as np
@@ -14,6 +14,8 @@ from runtime_arm.registry.kernel import Phases, Run
 Step = Callable[[], Any]
 
 LINE = 64  # bytes of a cache line
+MOST_ITEM = 1024  # bytes; longer runs of numbers are copied as fast one by one
+VIEWS_LINES = np.lib.NumpyVersion(np.__version__) >= "1.23.0"  # as items of another size, whatever lies between them
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -44,7 +46,42 @@ def in_phases(steps: Sequence[Step], in_turn: Callable[[Sequence[Step]], Run] = 
 
 
 def copy(target: Array, source: Array) -> Step:
-    return partial(np.copyto, target, source)
+    """target[...] = source, of a type that the target can hold.
+
+    Numbers that follow each other in both are copied as one item: NumPy takes a loop of its own for each few numbers,
+    but no more than a call for an item of any size.
+    """
+    assert source.dtype == target.dtype or np.can_cast(source.dtype, target.dtype, "same_kind")
+    if target.shape == source.shape and target.dtype == source.dtype and not target.dtype.hasobject:
+        run = _run(target, source)
+        if 1 < run < target.size and run * target.itemsize <= MOST_ITEM:
+            target, source = _in_items(target, run), _in_items(source, run)
+    return partial(target.__setitem__, Ellipsis, source)
+
+
+def _run(target: Array, source: Array) -> int:
+    """How many numbers follow each other along the last axes of both arrays, which are of one shape and type."""
+    run, step = 1, target.itemsize
+    for count, of_target, of_source in zip(target.shape[::-1], target.strides[::-1], source.strides[::-1]):
+        if count != 1 and not of_target == of_source == run * step:
+            break
+        run *= count
+    return run
+
+
+def _in_items(array: Array, run: int) -> Array:
+    """A view in which so many numbers, which follow each other, are one item of no particular type."""
+    axis, rest = array.ndim, run
+    while rest > 1:
+        axis -= 1
+        rest //= array.shape[axis]
+    lines: Array = array.reshape(*array.shape[:axis], run)
+    return lines.view(_item(run * array.itemsize))[..., 0] if VIEWS_LINES else lines
+
+
+@lru_cache(None)
+def _item(nbytes: int) -> np.dtype:
+    return np.dtype((np.void, nbytes))
 
 
 def shaped(buffer: Array, *shape: int) -> Array:

@@ -23,6 +23,7 @@ from optimize.layers.fused import with_activation, without_activation
 from optimize.layers.linear import CONVOLUTIONS, FULLY_CONNECTED, Layer
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from runtime_arm.engines.conv.shifts import has_outlier, outweighs
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import NOTSET, caffe2_list, channels_last
 from runtime_arm.operators.fused.fused import MAX
@@ -34,8 +35,6 @@ _POOLS = {"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"} | _MEANS
 _CONCATS = {"Concat", "DepthConcat"}
 _PASSING = _POOLS | _CONCATS
 _SUFFIX = "_shifted"
-MOST = 4.0  # times the norm of a filter, which is the size of the products if the input is about 1
-MOST_OUTLYING = 2.0**12  # times the mean of the other weights: half of the digits of a float32
 
 Shifts = Dict[str, Array]  # by blob, one number for each channel, float64
 
@@ -183,7 +182,7 @@ def _require_shiftable(program: Program, op: OperatorDef) -> None:
         raise Refusal("a separable block may take it up, which needs one limit for all channels")
     if any(op.input[3:4]):
         _require_no_broadcast(program, op, layer)
-    if layer.bias is not None and np.abs(layer.bias).max() > MOST * layer.largest_norm():
+    if layer.bias is not None and outweighs(layer.bias, layer.weights):
         raise Refusal("the bias outweighs the results")
 
 
@@ -204,7 +203,7 @@ def _require_taking(program: Program, op: OperatorDef, shifted: Sequence[str]) -
     if op.full_type not in _CONVOLUTIONS | FULLY_CONNECTED:
         raise Refusal(f"{op.signature()} needs the results themselves")
     layer = Layer.of(program, op)
-    if op.input[0] in shifted and layer.outlier() > MOST_OUTLYING:
+    if op.input[0] in shifted and has_outlier(layer.weights):
         raise Refusal(f"one weight of {op.signature()} outweighs the others")
     if op.input[0] in shifted and (channels_last(op) or layer.pads_with_zeros() or op.get_int("axis", 1) != 1):
         raise Refusal(f"{op.signature()} pads with zeros, or has its channels in another dimension")

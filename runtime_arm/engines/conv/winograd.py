@@ -55,8 +55,8 @@ class Variant(NamedTuple):
         return f"f{self.rows}x{self.columns}_{self.taps}x{self.taps}"
 
 
-# Tiles wider than high are for some layers between blobs in tiles, see ``planar/winograd.py`` and, for a stride of 2,
-# ``planar/pairs.py``; others run by square ones.
+# Tiles that are not square are for some layers between blobs in tiles, see ``planar/winograd.py`` and, for a stride of
+# 2, ``planar/pairs.py`` and ``stem_winograd.py``; others run by square ones.
 VARIANTS = {
     one.name: one
     for one in (
@@ -67,7 +67,7 @@ VARIANTS = {
         Variant(4, 4, 5),
         Variant(2, 4, 3),
         Variant(1, 2, 3),
-        Variant(1, 4, 7),
+        Variant(4, 1, 7),
     )
 }
 BLOCK_NBYTES = 2 << 20  # of V and M together; smaller blocks make short runs, larger ones leave the second-level cache
@@ -146,7 +146,7 @@ def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
     if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
         return []
     known = (VARIANTS[variant] for variant in open_variants(op, "WINOGRAD", tuple(VARIANTS)))
-    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps and one.rows > 1))
+    tiles = list(dict.fromkeys(one.rows for one in known if one.taps == taps and min(one[:2]) > 1))
     exact = [tile for tile in tiles if amplification(tile, tile, taps) <= MOST_AMPLIFICATION]
     return exact or tiles
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 from numpy.lib.stride_tricks import as_strided
 
@@ -105,8 +105,8 @@ class Columns:
         most = self.most_positions(op, block_nbytes(op))
         positions = max((strip.size for strip in self.y.strips(most)), default=0)
         filters = self.convolution.filters
-        products, piece = positions * filters, max(SLICE, LEAST_ROWS * filters)
-        sizes = [min(piece, products) if self.pooling is None else self.pooling.taps * products]
+        products = positions * filters
+        sizes = [on_the_way(products, filters) if self.pooling is None else self.pooling.taps * products]
         if not is_pointwise(self.convolution):
             sizes.append(positions * self.convolution.terms)
         return [TensorSpec((size,), FLOAT32) for size in sizes]
@@ -129,19 +129,37 @@ class Columns:
         panels = panels.columns(filters)
         biases = bias(call, filters)
         matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, self.x)
-        adds = self.pooling is None and has_summands(call) and panels.can_add
         for strip in strips:
-            for plane, pieces in landings(call, Target(to, strip, filters), biases, self.pooling, adds):
-                matrix, copies = matrix_of(strip, plane)
-                steps += copies
-                for positions, products, then, before in pieces:
-                    if adds:
-                        steps += [*before, panels.add(matrix[positions], products)]
-                    else:
-                        steps += panels.multiply(matrix[positions][None], products[None])
-                    steps += then
+            target = Target(to, strip, filters)
+            steps += multiply_strip(call, target, panels, biases, partial(matrix_of, strip), self.pooling)
             steps += clear(call, to, strip, filters)
         return in_turn(steps)
+
+
+def multiply_strip(
+    call: Call,
+    target: Target,
+    panels: Panels,
+    biases: Sequence[Pass],
+    matrix_of: Callable[[Tuple[int, int]], Matrix],
+    pooling: Optional[Pooling] = None,
+) -> Iterator[Step]:
+    """The products of a strip, with what is added to them and what follows. matrix_of: the matrix of a plane."""
+    adds = pooling is None and has_summands(call) and panels.can_add
+    for plane, pieces in landings(call, target, biases, pooling, adds):
+        matrix, copies = matrix_of(plane)
+        yield from copies
+        for positions, products, then, before in pieces:
+            if adds:
+                yield from (*before, panels.add(matrix[positions], products))
+            else:
+                yield from panels.multiply(matrix[positions][None], products[None])
+            yield from then
+
+
+def on_the_way(products: int, filters: int) -> int:
+    """Elements of the scratch by way of which so many products go into a slice of channels."""
+    return min(max(SLICE, LEAST_ROWS * filters), products)
 
 
 def is_pointwise(convolution: Convolution) -> bool:

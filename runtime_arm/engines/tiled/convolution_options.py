@@ -11,7 +11,6 @@ from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
-from runtime_arm.engines.tiled.depthwise import Depthwise
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.tiled.option import TILES, Option, at, may_run, tiling
 from runtime_arm.engines.tiled.stem import Stem, is_stem
@@ -79,8 +78,8 @@ def _ways(
         yield from _by_winograd(op, x, y, pooling)
     if may_run(op, "WINOGRAD") and _has_pairs(convolution) and pooling is None:
         yield from _by_pairs(op, convolution, x, y)
-    if may_run(op, "WINOGRAD") and gemm.multiplies_scalars() and is_stem(convolution) and pooling is None:
-        yield from _by_winograd_stem(op, convolution, y)
+    if may_run(op, "WINOGRAD") and is_stem(convolution) and pooling is None:
+        yield from _by_rows(op, convolution, y)
     if not may_run(op, engine_of(convolution)):
         return
     if is_stem(convolution):
@@ -195,11 +194,14 @@ def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: Tenso
         yield from (way for way in pairs if way.suits())
 
 
-def _by_winograd_stem(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
-    from runtime_arm.engines.tiled.summed.stem import WinogradStem
+def _by_rows(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
+    """By tiles of some rows, for the stems of many networks, where BLAS packs."""
+    if gemm.multiplies_small() or convolution.window.kernel != (7, 7):
+        return
+    from runtime_arm.engines.tiled.stem_winograd import WinogradStem
 
-    way = WinogradStem.of(convolution, y)
-    if way is not None and open_variants(op, "WINOGRAD", way.variants):
+    way = WinogradStem(convolution, Tiles.of(y, 4, 1))
+    if open_variants(op, "WINOGRAD", way.variants) and way.suits():
         yield way
 
 
@@ -245,6 +247,8 @@ def _wide_borders(convolution: Convolution, tile: int) -> Set[int]:
 
 
 def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec) -> Iterator[Option]:
+    from runtime_arm.engines.tiled.depthwise import Depthwise
+
     x, window, reach = inputs[0], convolution.window, reach_of(convolution)
     assert x is not None
     strided = window.stride == (2, 2) and set(window.dilation) == {1}

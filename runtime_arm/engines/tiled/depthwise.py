@@ -29,12 +29,13 @@ from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step
+from runtime_arm.registry.steps import Step, shaped
 
 RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
 MULTIPLY_ADD = 8.6  # what one takes of einsum's, in multiplies of a large matrix product
 CALLS = 400_000  # the calls of a layer of a few strips, where wide vectors multiply fast
+EINSUM = getattr(np.einsum, "__wrapped__", np.einsum)  # without looking for arrays that are not NumPy's
 STRIDED_TAPS = 1.75  # times as many taps take the time of those that pass over pixels
 
 
@@ -76,20 +77,21 @@ class Depthwise:
     def bind(self, call: Call) -> Run:
         y = self.y
         steps: List[Step] = clear_borders(call, y)
-        weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
-        biases = bias(call)
+        taps, biases = taps_of(self, call.inputs[1]), bias(call)
         for strip in strips_of(call, y, max(1, self.elements // y.channels)):
-            steps += _sums(call, self, strip, weights)
+            results = body(call.outputs[0], y, strip)[0, 0]
+            steps += sums(call, self.x, strip, taps, results, call.scratch[0] if self.x.tile > 1 else results)
             steps += finish(call, Target(y, strip), biases)
             steps += clear(call, y, strip)
         return in_turn(steps)
 
 
-def _sums(call: Call, way: Depthwise, strip: Strip, weights: Array) -> Iterator[Step]:
-    target = body(call.outputs[0], way.y, strip)[0, 0]
-    for number, taps in enumerate(_by_row_of_planes(way)):
-        out = target if number == 0 else call.scratch[0][: target.size].reshape(target.shape)
-        yield from _sum(call, way.x, strip, taps, taps.spread(weights), out)
+def sums(call: Call, x: Tiles, strip: Strip, taps: Sequence[Spread], target: Array, other: Array) -> Iterator[Step]:
+    """The sums of a strip, without bias and activation, into ``target``, (positions, channels). taps: ``taps_of`` the
+    way. other: memory for as many sums, if X lies in tiles of several pixels."""
+    for number, (met, weights) in enumerate(taps):
+        out = shaped(other, *target.shape) if number else target
+        yield from _sum(call, x, strip, met, weights, out)
         if number:
             yield add(target, out)
 
@@ -114,6 +116,15 @@ class _Taps(NamedTuple):
         for at, tap in self.place.items():
             grid[at] = weights[tap]
         return grid
+
+
+Spread = Tuple[_Taps, Array]  # and their weights
+
+
+def taps_of(way: Depthwise, filters: Array) -> List[Spread]:
+    """The taps that form a sum, for each sum, with the filters (C, 1, kh, kw) over their grid."""
+    weights = np.ascontiguousarray(filters[:, 0].transpose(1, 2, 0))
+    return [(taps, taps.spread(weights)) for taps in _by_row_of_planes(way)]
 
 
 def _by_row_of_planes(way: Depthwise) -> List[_Taps]:
@@ -147,7 +158,7 @@ def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: A
         key = f"{taps.place} {pixels}"  # what is padded, and so which tap lies where, may depend on the image
         along = call.packed(key, lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
         result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
-        yield partial(np.einsum, "abcyn,abcn->yn", seen, along, out=result)
+        yield partial(EINSUM, "abcyn,abcn->yn", seen, along, out=result)
 
 
 def _most_elements() -> int:

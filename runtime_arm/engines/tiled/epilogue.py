@@ -27,7 +27,7 @@ from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.kernel import Call
-from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, shaped
+from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, in_turn, shaped
 
 Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, channels)
 
@@ -97,17 +97,13 @@ def summands(call: Call, target: Target, products: Array) -> List[Step]:
     vector, addend = bias_vector(call, target.channels), addend_of(call)
     if addend is None:
         assert vector is not None
-        return list(call.packed(f"bias {target.channels}", lambda: by_channel(_second, vector))(products))
+        return list(call.packed(f"bias {target.channels}", lambda: repeated(vector))(products))
     of = target.of(addend)
     if vector is not None:
         return list(call.packed(f"bias and {target.channels}", lambda: by_channel(np.add, vector))(products, of))
     if are_same(products, of):
         return []
     return [copy(products, of) if has_gaps(of) else copy(_flat(products), _flat(of))]
-
-
-def _second(source: Array, row: Array, out: Array) -> None:
-    np.copyto(out, row)
 
 
 def in_place(call: Call, target: Target, passes: Sequence[Pass], adds: bool = False) -> Iterator[Landing]:
@@ -174,23 +170,42 @@ def bias_vector(call: Call, channels: slice = EVERYTHING) -> Optional[Array]:
 def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
     """A pass with one number for each channel. ``steps(products, source=products)``: products = ufunc(source, vector);
     it can be used for many strips."""
-    repeated: Dict[int, Array] = {}
+    if ufunc is np.add and adding_vectors.pays():
+        return _pass_along(vector, _add_rows)
+    return _pass_along(vector, lambda to, of, row: partial(ufunc, of, row, out=to))
+
+
+def _add_rows(to: Array, of: Array, row: Array) -> Step:
+    """to = of + row, by one call a row if that adds in place."""
+    if has_gaps(to) or to.__array_interface__["data"] != of.__array_interface__["data"]:
+        return partial(np.add, of, row, out=to)
+    return in_turn([adding_vectors.add(to[place], row) for place in np.ndindex(*to.shape[:-1])])
+
+
+def repeated(vector: Array) -> Callable[..., Iterator[Step]]:
+    """A pass as those of ``by_channel``: every pixel of the products becomes the vector."""
+    return _pass_along(vector, lambda to, of, row: copy(to, row))
+
+
+def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> Callable[..., Iterator[Step]]:
+    """step(to, of, row): what is done with a part of the products, of the source, and the vector for each pixel."""
+    rows: Dict[int, Array] = {}
 
     def steps(products: Array, source: Optional[Array] = None) -> Iterator[Step]:
         source = products if source is None else source
         if has_gaps(products) or has_gaps(source):
-            yield partial(ufunc, source, vector, out=products)
+            yield step(products, source, vector)
             return
         count = max(1, min(BLOCK // vector.size, products.shape[2]))
-        if count not in repeated:
-            repeated[count] = in_lines(np.tile(vector, count))
-        row = repeated[count]
-        for to, of in zip(_rows(_flat(products), row.size), _rows(_flat(source), row.size)):
-            part = row[: of.shape[-1]]
-            if ufunc is np.add and source is products and adding_vectors.pays():
-                yield from (adding_vectors.add(to[plane], part) for plane in np.ndindex(*to.shape[:-1]))
-            else:
-                yield partial(ufunc, of, part, out=to)
+        if count not in rows:
+            rows[count] = in_lines(np.tile(vector, count))
+        row, (to, of) = rows[count], map(_flat, (products, source))
+        whole = to.shape[2] // row.size * row.size
+        if whole:
+            lines = *to.shape[:2], -1, row.size
+            yield step(to[..., :whole].reshape(lines), of[..., :whole].reshape(lines), row)
+        if whole < to.shape[2]:
+            yield step(to[..., whole:], of[..., whole:], row[: to.shape[2] - whole])
 
     return steps
 
@@ -206,9 +221,9 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     if len(activation.limits) == 2 and CLIPS_FAST:
         yield partial(whole.clip, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
     elif activation.limits:
-        for part in _rows(whole, _longest_row()):
+        for part in rows_of(whole, longest_row()):
             for bound, value in activation.limits:
-                row = _row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
+                row = row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
                 yield partial(bound, part, row, out=part)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
@@ -218,16 +233,16 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
 
 
 @lru_cache(None)
-def _longest_row() -> int:
+def longest_row() -> int:
     """Elements of the rows of one number, which all operators share: a quarter of a block, so that they stay in the
     cache beside one."""
     return max(BLOCK, usual_block_nbytes() // 4 // ZERO.itemsize)
 
 
 @lru_cache(8)
-def _row_of(value: float) -> Array:
+def row_of(value: float) -> Array:
     """A row full of one number: every NumPy compares two arrays with SIMD, only some an array and a number."""
-    row = in_lines(np.full(_longest_row(), value, np.float32))
+    row = in_lines(np.full(longest_row(), value, np.float32))
     row.flags.writeable = False
     return row
 
@@ -237,7 +252,7 @@ def _flat(pixels: Array) -> Array:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _rows(flat: Array, size: int) -> Iterator[Array]:
+def rows_of(flat: Array, size: int) -> Iterator[Array]:
     """Parts of at most so many elements of the last axis."""
     for begin in range(0, flat.shape[-1], size):
         yield flat[..., begin : begin + size]

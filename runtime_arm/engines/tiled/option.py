@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from runtime_arm.engines.tiled.strips import FLOAT32
 from runtime_arm.netdef import OperatorDef
@@ -26,7 +26,7 @@ class Option(NamedTuple):
 
 
 Options = Callable[[OperatorDef, Specs, Sequence[TensorSpec], Optional[Kernel]], Iterator[Option]]
-OPTIONS: Dict[Kind, Options] = {}
+OPTIONS: Dict[Kind, List[Options]] = {}
 
 
 def tiling(*kinds: Kind) -> Callable[[Options], Options]:
@@ -37,7 +37,8 @@ def tiling(*kinds: Kind) -> Callable[[Options], Options]:
     """
 
     def register(options: Options) -> Options:
-        OPTIONS.update(dict.fromkeys(kinds, options))
+        for kind in kinds:
+            OPTIONS.setdefault(kind, []).append(options)
         return options
 
     return register

@@ -35,10 +35,9 @@ SCATTERED = 100  # what an element takes that is copied alone, in multiplies of 
 def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> List[Option]:
     """Every option but the plain kernel. None for what is not float32 of four dimensions."""
     kind = lookup(op).kind
-    options = None if kind is None else OPTIONS.get(kind)
-    if options is None or not (is_image(inputs[0]) and is_image(outputs[0])):
+    if kind is None or not (is_image(inputs[0]) and is_image(outputs[0])):
         return []
-    return list(options(op, inputs, outputs, plain))
+    return [option for options in OPTIONS.get(kind, ()) for option in options(op, inputs, outputs, plain)]
 
 
 def calls() -> int:

@@ -111,6 +111,14 @@ class PhaseSplit:
                 strides = (*apart, channel, self.wide * position, position)
                 yield copy(target, as_strided(met, target.shape, strides))
 
+    def meet_columns(self, split: Array, column: int, taps: Array) -> Iterator[Step]:
+        """Copies what the outputs of a column of planes meet into ``taps``, (..., kw, C, positions), of something that
+        is split as S is, (..., q, C, length), and of which all rows of a strip are one run."""
+        for x in self._runs(1, column, 0, taps.shape[-3]):
+            begin, apart = self.left + x.shift, self.window.dilation[1]
+            met = split[..., x.phase : x.phase + (x.many - 1) * apart + 1 : apart, :, begin : begin + taps.shape[-1]]
+            yield copy(taps[..., x.first : x.first + x.many, :, :], met)
+
     def _of(self, buffer: Array) -> Array:
         return shaped(buffer, *self.step, self.channels, self.length)
 

@@ -21,10 +21,11 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.adding_products import add_product
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, multiplies_small
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.columns import columns_work, is_pointwise
-from runtime_arm.engines.tiled.epilogue import bias_vector, in_place, pooled
+from runtime_arm.engines.tiled.epilogue import bias_vector, has_summands, in_place, pooled
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
@@ -38,6 +39,7 @@ from runtime_arm.engines.tiled.strips import (
     image_rows,
     in_turn,
 )
+from runtime_arm.engines.tiled.tile_transforms import accumulates
 from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
@@ -87,12 +89,13 @@ class Stem:
     def bind(self, call: Call) -> Run:
         cut, to = _Cut(self, block_nbytes(call.op)), output_layout(self)
         weights = call.packed(f"for {cut.sharing} planes", lambda: _with_bias(call, cut))
+        adds = self.pooling is None and accumulates() and has_summands(call)  # then no row of ones carries the bias
         steps: List[Step] = clear_borders(call, to)
         for number, rows in enumerate(call.mine(cut.strips(call.workers))):
             strip = rows.strip(self.y)
             target = Target(to, strip)
             landings = (
-                in_place(call, target, [])
+                in_place(call, target, [], adds)
                 if self.pooling is None
                 else pooled(call, target, [], self.pooling, call.scratch[2])
             )
@@ -106,8 +109,11 @@ class Stem:
                     for first, taps in cut.taps(columns):
                         steps += cut.split.meet(split, plane, taps, first=first)
                 terms = columns.reshape(len(columns), -1)[cut.terms(second)]
-                for positions, products, then, _ in pieces:
-                    steps += _products(terms[:, positions].T, weights[second], products)
+                for positions, products, then, before in pieces:
+                    if adds:
+                        steps += [*before, add_product(terms[:-1, positions].T, weights[second][:-1], products)]
+                    else:
+                        steps += _products(terms[:, positions].T, weights[second], products)
                     steps += then
             steps += clear(call, to, strip)
         return in_turn(steps)

@@ -10,11 +10,12 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv import adding_vectors, gemm
 from runtime_arm.engines.conv.winograd_transforms import TAPS, transforms
+from runtime_arm.engines.tiled.epilogue import longest_row, row_of, rows_of
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.steps import Step, multiply, shaped
+from runtime_arm.registry.steps import Step, copy, multiply, shaped
 
 Result = Tuple[Array, List[Step]]  # what is computed, and how
 
@@ -36,11 +37,8 @@ class Stretch(NamedTuple):
 
 def transform_rows(planes: Array, stretch: Stretch, rows: Array) -> Iterator[Step]:
     """Fill ``rows``, (tile columns, frequencies, wide), from planes (tile rows, tile columns, numbers)."""
-    yield multiply(_input(planes), _met(planes, stretch, 0).swapaxes(0, 1), rows)
     above, below = _met(planes, stretch, -stretch.below)[-1], _met(planes, stretch, stretch.below)[0]
-    for frequency, outside in ((0, above), (-1, below)):
-        target = rows[:, frequency]
-        yield partial(np.add, target, outside, out=target)
+    return _transform(_input(planes), _met(planes, stretch, 0).swapaxes(0, 1), (above, below), rows)
 
 
 def _input(planes: Array) -> Array:
@@ -57,10 +55,38 @@ def _met(planes: Array, stretch: Stretch, shift: int) -> Array:
 def transform_columns(rows: Array, stretch: Stretch, spectrum: Array) -> Iterator[Step]:
     """Fill ``spectrum``, (frequencies of rows, of columns, numbers), from what ``transform_rows`` made."""
     count, beside = stretch.numbers, stretch.beside
-    yield multiply(_input(rows), rows[:, :, beside : beside + count].swapaxes(0, 1), spectrum)
-    for frequency, outside in ((0, rows[-1, :, :count]), (-1, rows[0, :, 2 * beside :])):
-        target = spectrum[:, frequency]
-        yield partial(np.add, target, outside, out=target)
+    outside = rows[-1, :, :count], rows[0, :, 2 * beside :]
+    return _transform(_input(rows), rows[:, :, beside : beside + count].swapaxes(0, 1), outside, spectrum)
+
+
+def _transform(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -> Iterator[Step]:
+    """y[i] = matrix @ (first row, x[i], last row), where the outer columns of the matrix are (1, 0 .. 0) and
+    (0 .. 0, 1) and its others are ``inner``. outside: those rows for all i, (i, numbers)."""
+    if accumulates():
+        yield from _accumulated(inner, x, outside, y)
+        return
+    yield multiply(inner, x, y)
+    for row, part in ((0, outside[0]), (-1, outside[1])):
+        yield partial(np.add, y[:, row], part, out=y[:, row])
+
+
+def _accumulated(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -> Iterator[Step]:
+    """The same, by products that are added to what lies in their place."""
+    from runtime_arm.engines.conv.adding_products import add_products
+
+    yield copy(y[:, 0], outside[0])
+    yield copy(y[:, -1], outside[1])
+    if y.shape[1] > 2:
+        yield from (copy(part, row_of(0.0)[: part.shape[2]]) for part in rows_of(y[:, 1:-1], longest_row()))
+    yield from add_products(inner, x, y)
+
+
+def accumulates() -> bool:
+    """Whether it is faster to add products to what lies in their place. Before it multiplies, a BLAS that packs clears
+    that place, number by number, and NumPy adds as slowly."""
+    from runtime_arm.engines.conv import adding_products
+
+    return not gemm.multiplies_small() and adding_products.can_add()
 
 
 def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[Array], at_once: bool) -> Result:
@@ -79,7 +105,26 @@ def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[A
         flat = products.reshape(high * wide, count), pixels.reshape(rows * columns, count)
         return pixels, list(_at_once(np.kron(down, across), *flat))
     half = shaped(buffers[1], rows, wide, count)
-    return pixels, [multiply(down, products.swapaxes(0, 1), half.swapaxes(0, 1)), multiply(across, half, pixels)]
+    return pixels, [*_back(down, products.swapaxes(0, 1), half.swapaxes(0, 1)), *_back(across, half, pixels)]
+
+
+def transform_back_rows(products: Array, pixels: Array) -> Iterator[Step]:
+    """The pixels, (tile rows, numbers), from the products, (frequencies, numbers), in one dimension. The
+    products may be overwritten."""
+    if adding_vectors.pays():
+        from runtime_arm.engines.tiled.summed.transforms import from_frequencies
+
+        return from_frequencies(products, pixels)
+    matrix = transforms(len(pixels), len(products) - len(pixels) + 1).output.astype(products.dtype)
+    return _back(matrix, products[None], pixels[None])
+
+
+def _back(matrix: Array, x: Array, y: Array) -> Iterator[Step]:
+    """y[i] = matrix @ x[i], where the matrix is A^T, whose outer columns are (1, 0 .. 0) and (0 .. 0, 1), too."""
+    if accumulates():
+        inner = np.ascontiguousarray(matrix[:, 1:-1])
+        return _accumulated(inner, x[:, 1:-1], (x[:, 0], x[:, -1]), y)
+    return iter([multiply(matrix, x, y)])
 
 
 def _at_once(both: Array, x: Array, y: Array) -> Iterator[Step]:

@@ -15,7 +15,8 @@ with small matrices, of all numbers that a plane has in the strip:
     columns    P[py, :]   = A^T @ Z[py, :]                     straight into the output's planes, if P is the output
 
 The first column of B^T is (1, 0, ... 0), the last one (0, ... 0, 1): so the pixels outside of the tile are added to one
-frequency each.
+frequency each. So it is with A^T and the outer frequencies. Where BLAS packs, what would be added is put into its place
+first, zeros elsewhere, and the products are added to that (see ``tile_transforms.py``).
 
 Where M does not stay in the second-level cache and BLAS multiplies small matrices without packing, the last two steps
 are one product, P = (A^T x A^T) @ M (Kronecker's): 2.4 times the multiplies, but M is read once. There deep layers of
@@ -34,7 +35,7 @@ from runtime_arm.engines.conv.gemm import Panels, multiplies_small, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
 from runtime_arm.engines.conv.winograd_transforms import TAPS, amplification, transform_filters, transform_multiplies
-from runtime_arm.engines.tiled.epilogue import bias_vector, finish, has_gaps
+from runtime_arm.engines.tiled.epilogue import bias_vector, by_channel, finish, has_gaps
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
     EVERYTHING,
@@ -191,7 +192,8 @@ def convolve(
         *filters.multiply(spectrum.reshape(reach * reach, count, channels), products),
     ]
     if bias is not None:
-        steps.append(partial(np.add, products[reach + 1], bias, out=products[reach + 1]))
+        add = call.packed(f"add bias {mine}", lambda: by_channel(np.add, bias))
+        steps += add(products[None, None, reach + 1])
     flat = None if pixels is None else pixels.reshape(x.tile, x.tile, -1)
     results, transform = transform_back(
         products.reshape(reach, reach, -1),

@@ -68,11 +68,14 @@ def _before(steps: Sequence[Step], outputs: Set[Value]) -> Before:
 def _fastest(steps: Sequence[Step], before: Before, found: Dict[Step, List[Merge]]) -> Dict[Step, Optional[Merge]]:
     """For each step that may be part of a merge the merge that ends with it, None for the step by itself, so that the
     chain of steps up to it takes the least time."""
-    concerned = {part for ends in found.values() for merge in ends for part in merge.parts}
+    concerned = {part for ends in found.values() for merge in ends if not merge.is_certain for part in merge.parts}
     totals: Dict[Optional[Step], float] = {None: 0.0}
     chosen: Dict[Step, Optional[Merge]] = {}
     for step in steps:
-        if step in concerned:
+        certain = next((merge for merge in found[step] if merge.is_certain), None)
+        if certain is not None:
+            totals[step], chosen[step] = totals.get(before(certain.parts[0]), 0.0), certain
+        elif step in concerned:
             ways: List[Tuple[float, Optional[Merge]]] = [(time_alone(step) + totals.get(before(step), 0.0), None)]
             for merge in found[step]:
                 ways.append((time_together(merge) + totals.get(before(merge.parts[0]), 0.0), merge))
@@ -97,6 +100,10 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
         from runtime_arm.planning.merges import merge_separable_block
 
         yield from merge_separable_block.merges(last, before)
+    elif maker is not None and is_depthwise(maker):
+        from runtime_arm.planning.merges import merge_separable_block
+
+        yield from merge_separable_block.merges_of_two(last, before)
 
 
 def needed(left_out: Sequence[Step], wanted: Set[Value]) -> List[Step]:

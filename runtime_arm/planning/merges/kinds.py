@@ -25,11 +25,13 @@ FAR = 1  # an element of a blob that does not stay in the cache; merged steps ta
 
 class Merge(NamedTuple):
     """The steps that become one, in order, and the merged step, which makes the results of the last of them. saves: the
-    estimated time that its layouts save whoever reads these."""
+    estimated time that its layouts save whoever reads these. is_certain: whether something runs it, always faster than
+    its parts, so that no times need to be estimated."""
 
     parts: Sequence[Step]
     step: Step
     saves: float = 0.0
+    is_certain: bool = False
 
 
 def time_alone(step: Step) -> float:

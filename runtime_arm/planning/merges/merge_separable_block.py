@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Iterator, List, Optional, Sequence
 
 from runtime_arm.engines.tiled.options import conversion
-from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
 from runtime_arm.engines.tiled.stem import FEW_CHANNELS
 from runtime_arm.operators.fused.separable_block import Parts, block_of, separable_block
 from runtime_arm.planning.merges.kinds import Before, Merge, is_depthwise
@@ -15,20 +14,39 @@ from runtime_arm.registry.layouts import Planes, Tiles
 
 
 def merges(last: Step, before: Before) -> Iterator[Merge]:
-    """The merges that end with this step."""
+    """The merges that end with this step, where small products are fast."""
+    from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
+
     if is_depthwise(last):
         expand = _without_addend(before(last))
         if expand is not None and not is_depthwise(expand) and not any(last.inputs[3:]):
             yield _merge(expand, last, None)
         return
-    depthwise = _without_addend(before(last))
-    if depthwise is None or not is_depthwise(depthwise):
+    depthwise = _filter_of(last, before)
+    if depthwise is None:
         return
     maker = before(depthwise)
     yield _merge(None, depthwise, last)._replace(saves=-_into_planes(depthwise, maker))
     expand = _without_addend(maker)
     if expand is not None and not is_depthwise(expand):
         yield _merge(expand, depthwise, last)
+
+
+def merges_of_two(last: Step, before: Before) -> Iterator[Merge]:
+    """The merge that ends with this step, where BLAS packs all matrices."""
+    depthwise = None if is_depthwise(last) else _filter_of(last, before)
+    if depthwise is not None:
+        from runtime_arm.engines.tiled.filtered_products import suits
+
+        merge = _merge(None, depthwise, last)
+        if suits(merge.step.op, merge.step.in_specs, merge.step.out_specs[0]):
+            yield merge._replace(is_certain=True)
+
+
+def _filter_of(project: Step, before: Before) -> Optional[Step]:
+    """The depthwise convolution in front of a step, None if there is no other."""
+    depthwise = _without_addend(before(project))
+    return depthwise if depthwise is not None and is_depthwise(depthwise) else None
 
 
 def _into_planes(depthwise: Step, maker: Optional[Step]) -> float:

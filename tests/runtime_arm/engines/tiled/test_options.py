@@ -122,7 +122,7 @@ def test_strips_join_seamlessly(
     monkeypatch.setattr(strips, "usual_block_nbytes", lambda: 20_000)
     monkeypatch.setattr(winograd, "LEAST_TILES", 1)
     monkeypatch.setattr(columns, "LEAST_PACKED", 1)
-    monkeypatch.setattr(epilogue, "_longest_row", lambda: 200)
+    monkeypatch.setattr(epilogue, "longest_row", lambda: 200)
     monkeypatch.setattr(depthwise, "BLOCK", 200)
     monkeypatch.setattr(depthwise, "usual_block_nbytes", lambda: 1600)
     monkeypatch.setattr(depthwise, "RUN", 40)
