@@ -24,6 +24,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 
 MOST_ATTEMPTS = 6  # for each order
+ATTEMPTS_OF_MANY, MANY = 4, 600  # the same for more groups than these: further ones gain next to nothing
 LASTING = 64  # steps: what lives longer is held apart
 FEW = 150  # of what lives long: more are found faster in arrays
 MOST_SEARCHED = 64  # the most blobs for which the search is tried
@@ -180,9 +181,10 @@ def _above(groups: Sequence[Group], lasting: Sequence[int]) -> Placement:
 def _best_fit(groups: Sequence[Group], least: int) -> Placement:
     extents = [_extent(group) for group in groups]
     best = Placement([], sum(one.nbytes for one in extents) + 1, least)
+    attempts = MOST_ATTEMPTS if len(groups) <= MANY else ATTEMPTS_OF_MANY
     for rank in _RANKS:
         order = sorted(range(len(groups)), key=lambda i: rank(extents[i]))
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(attempts):
             offsets = _first_fit(groups, order)
             total = max((at + one.nbytes for at, one in zip(offsets, extents)), default=0)
             if total < best.nbytes:
