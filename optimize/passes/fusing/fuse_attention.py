@@ -128,7 +128,7 @@ def _scores() -> Tuple[Any, ...]:
     divide, multiply = operator({"Div", "onnx.Div"}), commutative({"Mul", "onnx.Mul"})
     turned = operator({"Transpose"}, "turn")("turned")
     queries = multiply("q", weight("factor_q")), "q"
-    keys = multiply((turned, "k"), weight("factor_k")), turned, "k"
+    keys = multiply(turned, weight("factor_k")), multiply("k", weight("factor_k")), turned, "k"
     plain = tuple(operator(_PRODUCTS, "product")(one, other) for one in queries for other in keys)
     scaled = (divide(plain, weight("divisor")), multiply(plain, weight("factor")), *plain)
     add = commutative({"Add", "onnx.Add"})
