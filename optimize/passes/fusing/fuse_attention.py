@@ -16,6 +16,7 @@ from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
 
+WINDOWS, SMALL = 8, 1 << 14  # batches, and scores of one, with which a mask is added to all at once
 HEADS = [0, 2, 1, 3]  # from positions, heads to heads, positions, and back
 _PRODUCTS = {"BatchMatMul", "onnx.MatMul"}
 _REASON = "queries, keys, values and mask are not floats (B, H, S, D), (B, H, T, D), (B, H, T, E) and (..., T)"
@@ -76,6 +77,8 @@ def _check_shapes(program: Program, q: str, v: str, product: OperatorDef, last: 
             fits = all(m in (1, n) for m, n in zip(spec.shape, scores.shape[4 - spec.ndim :]))
             if not fits or spec.shape[-1] != scores.shape[3]:
                 raise Refusal(_REASON)
+            if scores.shape[0] >= WINDOWS and scores.size <= SMALL * scores.shape[0]:
+                raise Refusal("many windows with a mask take less time without blocks")
 
 
 def _number(program: Program, name: str) -> float:

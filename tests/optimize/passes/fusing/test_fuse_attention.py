@@ -99,6 +99,13 @@ def test_refuses(net: str, shapes: Dict[str, Any], reason: str) -> None:
     assert any(reason in found for found in refusals(PASS, HEAD + net, NUMBERS, shapes))
 
 
+def test_windows_with_a_mask_stay() -> None:
+    shapes = {name: (8, *shape[1:]) for name, shape in SHAPES.items()}
+    net = f"{HEAD} {TURN} Add(s, row) -> a\n {LAST.format('a')}"
+    assert any("many windows" in found for found in refusals(PASS, net, NUMBERS, shapes))
+    assert applied(PASS, net, NUMBERS, SHAPES).report.steps
+
+
 def test_other_operators_stay() -> None:
     net = f"{HEAD} {TURN} Sigmoid(s) -> p\n BatchMatMul(p, v) -> y"
     assert not applied(PASS, net, NUMBERS, SHAPES).report.steps
