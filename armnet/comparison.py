@@ -30,12 +30,13 @@ from runtime_arm.execution.predictor import Predictor, load
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
-    from exporter.common.evidence import Evidence
+    from exporter.common.evidence import Evidence, Seen
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array
 
 TOLERANCE = 1e-4  # of a blob's largest magnitude
 SAMPLES = 3  # of random inputs
+MOST_KEPT = 1 << 30  # bytes of blobs that are compared at a time
 _WIDER = 20.0  # how much wider each further sample is
 _SHAKE = 1e-6  # relative: rounding, as it may come from another order of additions
 _SENSITIVE = 10.0  # how much more than by rounding a blob must move before it counts as another
@@ -156,16 +157,34 @@ def _compared(
     differs by much more than rounding of the inputs moves it.
     """
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-    keep = [one.blob for one in evidence.seen if one.blob in producers]
-    with sizes_assumed(predictor.inputs, given):
-        ours = predictor.run(feeds, keep=keep)
-    rows = divergences(evidence, ours, producers, tolerance)
-    if wide and any(row.diverges for row in rows):
-        shaken = predictor.run(_shaken(feeds), keep=keep)
-        blobs = [one.blob for one in evidence.seen if one.blob in ours]
-        rows = [_unless_rounding(row, ours[blob], shaken[blob]) for row, blob in zip(rows, blobs)]
-    spreads = [(spread_of(one.value), spread_of(ours[one.blob])) for one in evidence.seen if one.blob in ours]
-    return list(zip(rows, spreads))
+    results = {info.name for info in predictor.pair.outputs}
+    found = []
+    for portion in _portions([one for one in evidence.seen if one.blob in producers or one.blob in results]):
+        keep = [name for name in portion if name in producers]
+        with sizes_assumed(predictor.inputs, given):
+            ran = predictor.run(feeds, keep=keep)
+        ours = {name: ran[name] for name in portion}
+        rows = divergences(evidence, ours, producers, tolerance)
+        seen = [one for one in evidence.seen if one.blob in ours]
+        if wide and any(row.diverges for row in rows):
+            shaken = predictor.run(_shaken(feeds), keep=keep)
+            rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]
+        found += [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, seen)]
+    return found
+
+
+def _portions(seen: Sequence[Seen]) -> Iterator[List[str]]:
+    """As many blobs at a time as fit into MOST_KEPT: the pair holds all that it keeps until the end of a run."""
+    portion: List[str] = []
+    nbytes = 0
+    for blob, size in {one.blob: one.value.nbytes for one in seen}.items():
+        if portion and nbytes + size > MOST_KEPT:
+            yield portion
+            portion, nbytes = [], 0
+        portion.append(blob)
+        nbytes += size
+    if portion:
+        yield portion
 
 
 def _shaken(feeds: Feeds) -> Dict[str, Array]:

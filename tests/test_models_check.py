@@ -75,23 +75,31 @@ def test_an_optimised_pair_that_differs_is_wrong(script: Dict[str, Any], monkeyp
     assert "optimised from plain differs" in row["remark"]
 
 
-def test_chance_is_told_from_faults(script: Dict[str, Any]) -> None:
-    """Steps that were tipped grow; ties are in another order, and the outputs agree."""
-    from armnet.comparison import Comparison
-    from exporter.compare.divergence import INTEGERS, Divergence
+def softmax_of_large_scores(axis: int) -> Any:
+    """A pair with scores of some 50,000 before a Softmax: rounding alone turns its probabilities over."""
+    from runtime_arm.netdef import NetDef, OperatorDef
+    from runtime_arm.pair.pair import Pair
 
-    def fault(*blobs: Any) -> Any:
-        seen = [Divergence(name, producer, [1], error, error > 0.01, cause) for name, producer, error, cause in blobs]
-        found = script["_fault"](Comparison("onnxruntime", seen), script["export"](DEMO / "digits.onnx"))
-        return found and found.blob
+    product, softmax = OperatorDef("MatMul", ("x", "w"), ("scores",)), OperatorDef("Softmax", ("scores",), ("p",))
+    ops = (product, softmax.with_args(axis=axis))
+    return Pair.from_nets(NetDef("init"), NetDef("large", ops, external_input=("x", "w"), external_output=("p",)))
 
-    steps, floats = "onnx.QuantizeLinear(x) -> y", "Conv(x) -> y"
-    assert fault(("a", steps, 0.005, ""), ("b", floats, 0.02, ""), ("c", steps, 0.03, INTEGERS)) is None
-    assert fault(("a", steps, 0.02, INTEGERS), ("c", steps, 0.03, INTEGERS)) == "a"
-    assert fault(("a", steps, 0.005, ""), ("c", steps, 0.4, INTEGERS)) == "c"
-    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), ("probabilities", floats, 0.001, "")) is None
-    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), ("probabilities", floats, 0.1, "")) == "a"
-    assert fault(("a", floats, 0.3, "")) == "a"
+
+def test_rounding_that_grows_is_told_from_faults(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from exporter.common.reference import reference_evidence
+    from exporter.compare.divergence import relative_error
+
+    rng = np.random.default_rng(0)
+    alike = 50 * rng.standard_normal((512, 1)) + 0.001 * rng.standard_normal((512, 64))
+    feeds = {"x": 50 * rng.standard_normal((64, 512)), "w": alike}
+    feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
+    evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
+    monkeypatch.setitem(script["_fault"].__globals__, "witness", lambda paths, feeds: evidence)
+    good, bad = softmax_of_large_scores(axis=1), softmax_of_large_scores(axis=0)
+    grown = relative_error(evidence.seen[-1].value, script["_outputs"](good, feeds, 1)["p"])
+    assert grown > 2 * script["TOLERANCE"]
+    assert script["_fault"]([], good, feeds) is None
+    assert script["_fault"]([], bad, feeds).blob == "p"
 
 
 def test_support_that_disagrees_with_export_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

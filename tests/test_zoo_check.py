@@ -62,4 +62,5 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
     assert "| dynamo | 1 | 1 |" in text
     assert "| script | 0 | 1 |" in text
     assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
-    assert BAD not in text
+    assert f"| {BAD} |" not in text
+    assert "ok of: timm/good, timm/odd." in text

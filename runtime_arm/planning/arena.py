@@ -24,6 +24,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 
 MOST_ATTEMPTS = 6  # for each order
+ATTEMPTS_OF_MANY, MANY = 4, 600  # the same for more groups than these: further ones gain next to nothing
 LASTING = 64  # steps: what lives longer is held apart
 FEW = 150  # of what lives long: more are found faster in arrays
 MOST_SEARCHED = 64  # the most blobs for which the search is tried
@@ -180,9 +181,10 @@ def _above(groups: Sequence[Group], lasting: Sequence[int]) -> Placement:
 def _best_fit(groups: Sequence[Group], least: int) -> Placement:
     extents = [_extent(group) for group in groups]
     best = Placement([], sum(one.nbytes for one in extents) + 1, least)
+    attempts = MOST_ATTEMPTS if len(groups) <= MANY else ATTEMPTS_OF_MANY
     for rank in _RANKS:
         order = sorted(range(len(groups)), key=lambda i: rank(extents[i]))
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(attempts):
             offsets = _first_fit(groups, order)
             total = max((at + one.nbytes for at, one in zip(offsets, extents)), default=0)
             if total < best.nbytes:
@@ -238,16 +240,33 @@ class _Space:
 
     def lowest(self, group: Group) -> int:
         """The lowest offset where a group fits in."""
+        if self._lasting is None and len(group) == 1 and not group[0].offset:
+            return self._lowest_of_one(*group[0][:3])
         taken: List[Tuple[int, int]] = []
         for first, last, nbytes, shift in group:
-            places = list(self._live.get(first, ()))
-            for step in range(first + 1, last + 1):
-                places += self._begun.get(step, ())
-            if self._lasting is None:
-                places += [(begin, end) for since, till, begin, end in self._long if since <= last and till >= first]
             top = shift + nbytes
-            taken += [(begin - top, end - shift) for begin, end in places]
+            taken += [(begin - top, end - shift) for begin, end in self._met(first, last)]
         return self._lowest(taken) if self._lasting is None else self._lowest_among(group, taken, self._lasting)
+
+    def _met(self, first: int, last: int) -> List[Tuple[int, int]]:
+        """What is in use during these steps, but for what lives long where that is held in arrays."""
+        places = list(self._live.get(first, ()))
+        for step in range(first + 1, last + 1):
+            if step in self._begun:
+                places += self._begun[step]
+        if self._lasting is None:
+            places += [(begin, end) for since, till, begin, end in self._long if since <= last and till >= first]
+        return places
+
+    def _lowest_of_one(self, first: int, last: int, nbytes: int) -> int:
+        """The same for a group of one: most are."""
+        offset = 0
+        for begin, end in sorted(self._met(first, last)):
+            if offset + nbytes <= begin:
+                break
+            if end > offset:
+                offset = end
+        return offset
 
     def _lowest(self, taken: List[Tuple[int, int]]) -> int:
         offset = 0

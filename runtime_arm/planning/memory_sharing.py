@@ -70,7 +70,9 @@ def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
     sharings = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
     least_copied = min(sharing.copied_nbytes() for sharing in sharings)
     best, size = None, float("inf")
-    for sharing in sharings:
+    for at, sharing in enumerate(sharings):
+        if any(sharing.within == other.within for other in sharings[:at]):
+            continue
         price = 1.0 if sharing.copied_nbytes() == least_copied else PRICE_OF_COPIES
         if sharing.peak() * price < size:
             layout = _placed(sharing, steps)

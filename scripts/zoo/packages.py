@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,6 +35,15 @@ def _roi_align(x: Any, rois: Any, scale: float, height: int, width: int, ratio: 
     return plain(x, rois, scale, height, width, ratio, aligned)
 
 
+def _load_compiled() -> None:
+    """Load torchvision's compiled operators if they fit: what defines one beside them ends the process."""
+    spec = find_spec("torchvision")
+    for place in (spec and spec.submodule_search_locations) or []:
+        for file in Path(place).glob("_C*.so"):
+            with suppress(ImportError, OSError):
+                torch.ops.load_library(str(file))
+
+
 def _defined() -> Any:
     """A library of operators: it lives as long as they are to live."""
     library = torch.library.Library("torchvision", "FRAGMENT")
@@ -48,6 +60,7 @@ def _has_ops() -> bool:
     return True
 
 
+_load_compiled()
 _LIBRARY, _ARE_OURS = _defined()
 torchvision: Any = import_module("torchvision")
 timm: Any = import_module("timm")

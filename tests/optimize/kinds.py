@@ -344,11 +344,19 @@ def spelled_gelu(d: Drawing) -> None:
 
 
 def attending(d: Drawing) -> None:
-    """A blob of four dimensions that attends to itself; sometimes with a scale, or its scores for others."""
+    """A blob of four dimensions that attends to itself; sometimes with a scale, or its scores for others. The scale
+    may be divided between queries and keys."""
     x = latest(d)
     n, c, h, w = shape = d.shapes[x]
     d.emit("Transpose", [x], (n, c, w, h), axes=[0, 1, 3, 2])
-    d.emit("BatchMatMul", [x, d.ops[-1].output[0]], (n, c, h, h))
+    queries, keys = x, d.ops[-1].output[0]
+    if d.draw(st.booleans()):
+        d.weights.update(half=np.float32(0.5))
+        d.emit("Mul", [x, "half"], shape)
+        queries = d.ops[-1].output[0]
+        d.emit("Mul", [keys, "half"], (n, c, w, h))
+        keys = d.ops[-1].output[0]
+    d.emit("BatchMatMul", [queries, keys], (n, c, h, h))
     if d.draw(st.booleans()):
         d.weights.update(six=np.float32(6))
         d.emit("Div", [d.ops[-1].output[0], "six"], (n, c, h, h))

@@ -1,4 +1,7 @@
-"""Consecutive permutations of dimensions become one, or vanish where they cancel."""
+"""Consecutive permutations of dimensions become one, or vanish where they cancel.
+
+So does one of three dimensions for which the leading ones were joined, and are taken apart behind it.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +61,28 @@ def _compose(program: Program, x: str, first: OperatorDef, second: OperatorDef) 
     return Rewrite((second.replace(type="Transpose", input=(x,), arg=(Argument.of("axes", axes),)),))
 
 
+def _turn_whole(program: Program, x: str, joined: OperatorDef, turn: OperatorDef, apart: OperatorDef) -> Rewrite:
+    """(..., S, D) to (B, S, D), turned, to (..., D, S)."""
+    dims = program.dims(x)
+    if dims is None or len(dims) < 2 or turn.get_ints("axes") != (0, 2, 1):
+        raise Refusal("it does not turn matrices")
+    for before, flat, after in zip(*map(program.specs, (x, joined.output[0], apart.output[0]))):
+        if before is None or flat is None or after is None:
+            raise Refusal("a shape is not known")
+        *leading, rows, columns = before.shape
+        if flat.shape[1:] != (rows, columns) or after.shape != (*leading, columns, rows):
+            raise Refusal("more than the leading dimensions are joined")
+    axes = [*range(len(dims) - 2), len(dims) - 1, len(dims) - 2]
+    return Rewrite((OperatorDef.of("Transpose", [x], apart.output[:1], axes=axes, name=apart.name),))
+
+
 _IDLE = operator(_TYPES, "idle", where=lambda program, op: _is_identity(permutation(program, op)))
 _FIRST, _SECOND = operator(_TYPES, "first"), operator(_TYPES, "second")
+_JOINED, _TURN, _APART = (
+    operator({"Reshape"}, "joined"),
+    operator({"Transpose"}, "turn"),
+    operator({"Reshape"}, "apart"),
+)
 _READ_BY_OTHERS = operator(_TYPES, "first", stays=True)
 
 PASS = Pass(
@@ -68,5 +91,6 @@ PASS = Pass(
         rule(_IDLE("x"), to=_remove),
         rule(_SECOND(_READ_BY_OTHERS("x")), to=_cancel),
         rule(_SECOND(_FIRST("x")), to=_compose),
+        rule(_APART(_TURN(_JOINED("x"))), to=_turn_whole),
     ),
 )

@@ -2,6 +2,7 @@
 
     softmax(Q K^T scale + mask) V   with scale and mask or without
 
+The scale may also be divided between Q and K, as PyTorch's exporters write it.
 Heads that are taken apart before and put together behind it are read and written where they lie. A query that sees
 nothing gives 0 then, and not NaN.
 """
@@ -15,6 +16,7 @@ from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
 
+WINDOWS, SMALL = 8, 1 << 14  # batches, and scores of one, with which a mask is added to all at once
 HEADS = [0, 2, 1, 3]  # from positions, heads to heads, positions, and back
 _PRODUCTS = {"BatchMatMul", "onnx.MatMul"}
 _REASON = "queries, keys, values and mask are not floats (B, H, S, D), (B, H, T, D), (B, H, T, E) and (..., T)"
@@ -33,6 +35,8 @@ def _fuse(
     divisor: str = "",
     factor: str = "",
     mask: str = "",
+    factor_q: str = "",
+    factor_k: str = "",
 ) -> Rewrite:
     if product.get_bool("trans_a") or last.get_bool("trans_a") or last.get_bool("trans_b"):
         raise Refusal("a factor is transposed")
@@ -48,11 +52,12 @@ def _fuse(
     elif not product.get_bool("trans_b"):
         raise Refusal("the second factor is no transposed blob")
     _check_shapes(program, q, v, product, last, mask)
-    scale = _scale(program, divisor, factor)
-    if scale == 0:
+    scale, divided = _number(program, factor), _number(program, divisor)
+    scale *= _number(program, factor_q) * _number(program, factor_k)
+    if not scale or not divided:
         raise Refusal("the scale is 0")
     inputs = [q, k, v, *([mask] if mask else [])]
-    attention = OperatorDef.of("Attention", inputs, last.output, name=last.name, domain="onnx", scale=scale)
+    attention = OperatorDef.of("Attention", inputs, last.output, name=last.name, domain="onnx", scale=scale / divided)
     return Rewrite((*operators, attention))
 
 
@@ -72,17 +77,20 @@ def _check_shapes(program: Program, q: str, v: str, product: OperatorDef, last: 
             fits = all(m in (1, n) for m, n in zip(spec.shape, scores.shape[4 - spec.ndim :]))
             if not fits or spec.shape[-1] != scores.shape[3]:
                 raise Refusal(_REASON)
+            if scores.shape[0] >= WINDOWS and scores.size <= SMALL * scores.shape[0]:
+                raise Refusal("many windows with a mask take less time without blocks")
 
 
-def _scale(program: Program, divisor: str, factor: str) -> float:
-    if not (divisor or factor):
+def _number(program: Program, name: str) -> float:
+    """The only element of a weight; 1 if there is none."""
+    if not name:
         return 1.0
-    value = program.value(divisor or factor)
+    value = program.value(name)
     if value is None:
         raise Refusal("the scale is not known")
     if value.size != 1:
         raise Refusal("there are several scales")
-    return float(1 / value.item() if divisor else value.item())
+    return float(value.item())
 
 
 def _in_place(
@@ -120,9 +128,11 @@ def _apart(name: str) -> Any:
 
 def _scores() -> Tuple[Any, ...]:
     """The operands of the softmax."""
-    keys = operator({"Transpose"}, "turn")("turned")
-    plain = tuple(operator(_PRODUCTS, "product")("q", factor) for factor in (keys, "k"))
     divide, multiply = operator({"Div", "onnx.Div"}), commutative({"Mul", "onnx.Mul"})
+    turned = operator({"Transpose"}, "turn")("turned")
+    queries = multiply("q", weight("factor_q")), "q"
+    keys = multiply(turned, weight("factor_k")), multiply("k", weight("factor_k")), turned, "k"
+    plain = tuple(operator(_PRODUCTS, "product")(one, other) for one in queries for other in keys)
     scaled = (divide(plain, weight("divisor")), multiply(plain, weight("factor")), *plain)
     add = commutative({"Add", "onnx.Add"})
     return add(scaled, "mask"), *scaled

@@ -7,7 +7,8 @@ choices that are tried, and must shrink for one.
 from __future__ import annotations
 
 from itertools import islice
-from typing import Dict, Iterator, List, Sequence
+from typing import Dict, Iterator, List, MutableMapping, Sequence
+from weakref import WeakKeyDictionary
 
 from optimize.memory.orders import orders_for_arena
 from optimize.memory.plan import arena_nbytes
@@ -17,10 +18,14 @@ from optimize.rewriting.shapes import USUAL
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.specs import TensorSpec
 
+_ORDERS: MutableMapping[Program, Sequence[OperatorDef]] = WeakKeyDictionary()  # the best; asked for in every sweep
+
 
 def _disordered(program: Program, start: int) -> Iterator[Match]:
     """The operators from the first to the last that another order moves; captured: that order."""
-    before, after = program.net.op, _best_order(program)
+    if program not in _ORDERS:
+        _ORDERS[program] = _best_order(program)
+    before, after = program.net.op, _ORDERS[program]
     moved = [place for place, op in enumerate(before) if op is not after[place]]
     if moved and start <= moved[0]:
         places = range(moved[0], moved[-1] + 1)

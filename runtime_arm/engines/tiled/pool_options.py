@@ -23,6 +23,8 @@ from runtime_arm.registry.layouts import Planes, Tiles
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
+STEP = 30_000  # multiplies in the time of a call of NumPy, of which each image takes some
+
 
 @tiling(Kind.MAX_POOL, Kind.AVERAGE_POOL)
 def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> Iterator[Option]:
@@ -54,7 +56,9 @@ def pools(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: 
                     reads_slices=True,
                     writes_slices=True,
                 )
-                yield Option((of,), (to,), kernel, Work(0, PASS * passes * y.size))
+                calls = to.tile * (of.tile * window.kernel[0] + to.tile * window.kernel[1])
+                further = STEP * calls * (y.shape[0] - 1)
+                yield Option((of,), (to,), kernel, Work(0, PASS * passes * y.size + further))
 
 
 def _in_planes(pooling: Optional[Pooling], x: TensorSpec, y: TensorSpec) -> Iterator[Option]:

@@ -20,6 +20,7 @@ from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.specs import TensorSpec
 
 SCORES = 1 << 16  # elements of a block of scores: 256 KB of float32, which stay in the cache
+FEWEST_ROWS = 64  # of a block: for fewer, a product spends most of its time on bringing keys into order
 FEW = 1 << 14  # elements of all scores that are not worth sharing
 OPEN = (-1, -1)
 Heads = Tuple[int, slice]  # a batch and heads of keys: what one worker does at a time
@@ -98,7 +99,7 @@ class Problem(NamedTuple):
 
 def block_of(groups: int, heads: int, queries: int, keys: int) -> Tuple[int, int]:
     """How many heads of keys and how many queries a block has."""
-    rows = min(queries, max(SCORES // max(groups * keys, 1), 1))
+    rows = min(queries, max(SCORES // max(groups * keys, 1), FEWEST_ROWS // max(groups, 1)))
     fitting = SCORES // max(groups * rows * keys, 1)
     fewest = 1 if heads * groups * queries * keys <= FEW else 4  # blocks, so that workers can share them
     return max(min(fitting, -(-heads // fewest)), 1), max(rows, 1)

@@ -203,7 +203,8 @@ def _sizes_of(op: OperatorDef, inputs: Specs) -> Sizes:
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     size, dtype = _sizes_of(op, inputs), outputs[0].dtype
-    scores = score_scratch(dtype, size.heads // size.key_heads, size.key_heads, size.queries, size.keys)
+    heads = size.key_heads * (size.stored[0] if _are_like_heads(inputs, outputs) else 1)
+    scores = score_scratch(dtype, size.heads // size.key_heads, heads, size.queries, size.keys)
     stored = [TensorSpec((*size.stored, numbers), dtype) for numbers in (size.depth, size.width)]
     mask = inputs[3] if len(inputs) > 3 else None
     biases = [] if mask is None else [TensorSpec((*[1] * (4 - mask.ndim), *mask.shape[:-1], size.keys), dtype)]
@@ -212,6 +213,11 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
 
 def _has_past(inputs: Sequence[Any]) -> bool:
     return len(inputs) > 4 and inputs[4] is not None
+
+
+def _are_like_heads(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """Whether batches are no other than more heads: a block then holds several of them, as many as windows are."""
+    return inputs[0].ndim == 4 and all(x is None for x in inputs[3:]) and len(outputs) == 1
 
 
 @attention.kernel("NUMPY", supports=_refuses, scratch=_scratch, splits_work=True)
@@ -224,11 +230,14 @@ def attention_numpy(call: Call) -> Run:
     kept = stores(call, 1, _has_past(call.inputs), call.scratch[2 if mask is None else 3 :])
     fills = [storing(s, past, new) for s, past, new in zip(kept, (past_key, past_value), (k, v)) if s is not None]
     k, v = (new if store is None else store for store, new in zip(kept, (k, v)))
+    q, y = grouped(q, size.key_heads), grouped(y, size.key_heads)
+    if _are_like_heads(call.inputs, call.outputs):
+        q, k, v, y = (x.reshape(1, -1, *x.shape[2:]) for x in (q, k, v, y))
     problem = Problem(
-        grouped(q, size.key_heads),
+        q,
         k,
         v,
-        grouped(y, size.key_heads),
+        y,
         scale_of(op, size.depth),
         [] if bias is None else [grouped(bias, size.key_heads)],
         op.get_float("softcap", 0.0),

@@ -80,13 +80,13 @@ def grid_sample_reference(op: OperatorDef, x: Array, grid: Array) -> List[Any]:
     taps = [_taps(op, place, size) for place, size in zip(places, x.shape[2:])]
     flat = x.reshape(*x.shape[:2], -1)
     exact = flat.astype(np.float64) if x.dtype.kind == "f" else flat
+    begin = exact.shape[2] * np.arange(exact.shape[0] * exact.shape[1]).reshape(*exact.shape[:2], *[1] * (x.ndim - 2))
     y: Any = 0.0
     for tap in product(*taps):
         index, weight = np.zeros(grid.shape[:-1], np.intp), np.ones(grid.shape[:-1])
         for (indices, weights), size in zip(tap, x.shape[2:]):
             index, weight = index * size + indices, weight * weights
-        pixels = np.stack([image[:, at] for image, at in zip(exact, index)]) if len(x) else exact
-        y = y + pixels * weight[:, None]
+        y = y + np.take(exact, begin + index[:, None]) * weight[:, None]
     shape = (*x.shape[:2], *grid.shape[1:-1])
     return [cast(np.asarray(y).reshape(shape), x.dtype)]
 

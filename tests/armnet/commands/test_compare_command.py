@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import armnet as api
+from armnet import comparison
 from armnet.opening import pair_of
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from tests.support.commands import Armnet, refused
-from tests.support.paths import SHARED
+from tests.support.paths import DEMO, SHARED
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
 
@@ -123,6 +124,15 @@ def test_what_no_preparation_mends_is_said(armnet: Armnet, colours: Path, tmp_pa
     refused(armnet(*words, "--label", 7), "no class 7; the net has 4")
     refused(armnet(*words), "--picture needs --label")
     refused(armnet("compare", colours, "--label", "red"), "--label needs --picture")
+
+
+def test_blobs_that_do_not_fit_at_a_time_are_compared_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="comparing needs onnxruntime")
+    model = DEMO / "digits.onnx"
+    pair = api.export(model)
+    at_once = api.compare(model, pair)
+    monkeypatch.setattr(comparison, "MOST_KEPT", 1000)
+    assert api.compare(model, pair) == at_once
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="real networks and photographs are not beside the project")

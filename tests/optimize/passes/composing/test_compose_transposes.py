@@ -6,7 +6,8 @@ import pytest
 
 from optimize.passes.composing.compose_transposes import PASS
 from tests.optimize.kinds import transposing
-from tests.optimize.nets import applied, assert_keeps_numbers, refusals
+from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, refusals
+from tests.support.operands import random
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,33 @@ def test_cancelling_ones_vanish_even_if_the_blob_between_is_read() -> None:
         Relu(b) -> z
     """
     assert applied(PASS, net).text == ["Transpose(x) -> a  axes=[1, 0]", "Relu(a) -> y", "Relu(x) -> z"]
+
+
+JOINED = """net "": x -> y
+    Reshape(x) -> a, a_  shape=[-1, 4, 5]
+    Transpose(a) -> b  axes={axes}
+    Reshape(b) -> y, y_  shape={shape}
+"""
+
+
+def test_matrices_are_turned_without_joining_their_leading_dimensions() -> None:
+    net, shapes = JOINED.format(axes=[0, 2, 1], shape=[2, 3, 5, 4]), {"x": (2, 3, 4, 5)}
+    outcome = applied(PASS, net, shapes=shapes)
+    assert outcome.text == ["Transpose(x) -> y  axes=[0, 1, 3, 2]"]
+    assert_same_numbers(outcome.before, outcome.after, {"x": random(shapes["x"], 0)}, 0)
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape", "reason"),
+    [
+        ([1, 2, 0], [2, 3, 5, 4], "it does not turn matrices"),
+        ([0, 2, 1], [3, 2, 5, 4], "more than the leading dimensions"),
+        ([0, 2, 1], [2, 3, 4, 5], "more than the leading dimensions"),
+    ],
+)
+def test_other_joined_dimensions_stay(axes: list[int], shape: list[int], reason: str) -> None:
+    net = JOINED.format(axes=axes, shape=shape)
+    assert any(reason in found for found in refusals(PASS, net, shapes={"x": (2, 3, 4, 5)}))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,12 @@ from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, assert_s
 from tests.support.operands import random
 
 SHAPES = {"q": (2, 3, 5, 4), "k": (2, 3, 7, 4), "v": (2, 3, 7, 6)}
-NUMBERS: Dict[str, Any] = {"c": np.float32(2), "mask": random((2, 1, 5, 7), 3), "row": random((7,), 4)}
+NUMBERS: Dict[str, Any] = {
+    "c": np.float32(2),
+    "zero": np.float32(0),
+    "mask": random((2, 1, 5, 7), 3),
+    "row": random((7,), 4),
+}
 HEAD = f'net "": q, k, v, {", ".join(NUMBERS)} -> y\n'
 TURN = "Transpose(k) -> t  axes=[0, 1, 3, 2]\n BatchMatMul(q, t) -> s\n"
 LAST = "Softmax({}) -> p  axis=3\n BatchMatMul(p, v) -> y"
@@ -36,6 +41,23 @@ def test_scores_vanish(between: str, last: str, inputs: str, scale: float) -> No
     outcome = Outcome(pair_of(net, NUMBERS, SHAPES), [PASS, compose_transposes.PASS])
     assert outcome.text == [f"onnx.Attention(q, k, v{inputs}) -> y  scale={scale}"]
     assert_same_numbers(outcome.before, outcome.after, FEEDS, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "Transpose(k) -> t  axes=[0, 1, 3, 2]\n Mul(t, c) -> tc\n BatchMatMul(qc, tc) -> s\n",
+        "Mul(k, c) -> kc\n BatchMatMul(qc, kc) -> s  trans_b=1\n",
+        "Reshape(k) -> m, m_  shape=[-1, 7, 4]\n Transpose(m) -> u  axes=[0, 2, 1]\n"
+        "Reshape(u) -> t, t_  shape=[2, 3, 4, 7]\n Mul(t, c) -> tc\n BatchMatMul(qc, tc) -> s\n",
+    ],
+)
+def test_the_scale_may_be_divided_between_queries_and_keys(keys: str) -> None:
+    """As PyTorch's exporters write it; the one that traces joins batches and heads to turn the keys."""
+    net = f"{HEAD} Mul(q, c) -> qc\n {keys} {LAST.format('s')}"
+    outcome = Outcome(pair_of(net, NUMBERS, SHAPES), [compose_transposes.PASS, PASS, compose_transposes.PASS])
+    assert outcome.text == ["onnx.Attention(q, k, v) -> y  scale=4.0"]
+    assert_same_numbers(outcome.before, outcome.after, FEEDS, 1e-5)
 
 
 def test_keys_may_be_turned_by_the_product() -> None:
@@ -69,11 +91,19 @@ def test_heads_stay_where_they_lie() -> None:
         (TURN + LAST.format("s"), {}, "are not floats"),
         (TURN + "BatchMatMul(s, s) -> r\n" + LAST.format("s"), SHAPES, "'s' is read by"),
         (TURN + "Mul(s, row) -> d\n" + LAST.format("d"), SHAPES, "several scales"),
+        (TURN + "Div(s, zero) -> d\n" + LAST.format("d"), SHAPES, "the scale is 0"),
         (TURN + LAST.format("s"), {**SHAPES, "q": (2, 1, 5, 4), "k": (2, 3, 7, 4)}, "are not floats"),
     ],
 )
 def test_refuses(net: str, shapes: Dict[str, Any], reason: str) -> None:
     assert any(reason in found for found in refusals(PASS, HEAD + net, NUMBERS, shapes))
+
+
+def test_windows_with_a_mask_stay() -> None:
+    shapes = {name: (8, *shape[1:]) for name, shape in SHAPES.items()}
+    net = f"{HEAD} {TURN} Add(s, row) -> a\n {LAST.format('a')}"
+    assert any("many windows" in found for found in refusals(PASS, net, NUMBERS, shapes))
+    assert applied(PASS, net, NUMBERS, SHAPES).report.steps
 
 
 def test_other_operators_stay() -> None:

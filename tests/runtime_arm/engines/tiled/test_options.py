@@ -315,6 +315,13 @@ def test_pools_with_limits(activation: Any, monkeypatch: Any) -> None:
         assert_options_agree((op, [normal(2, 5, 13, 7)], ()), workers)
 
 
+def test_many_small_pictures_are_not_pooled_in_tiles() -> None:
+    """Each of them takes calls of NumPy, which cost more than the pixels: correlation volumes have hundreds."""
+    op = OperatorDef.of("AveragePool", ["X"], ["Y"], kernel=2, stride=2)
+    one, many = (tiled_options(op, [normal(images, 1, 16, 16)]) for images in (1, 256))
+    assert min(option.work.time for option in many) > 10 * 256 * min(option.work.time for option in one)
+
+
 def test_global_average_pools() -> None:
     op = OperatorDef.of("AveragePool", ["X"], ["Y"], global_pooling=1)
     assert_options_agree((op, [normal(3, 7, 5, 6)], ()), least=4)

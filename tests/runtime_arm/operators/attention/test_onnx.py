@@ -9,6 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
+from runtime_arm.operators.attention import core
 from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
 
 
@@ -51,6 +52,24 @@ def test_blocks_and_windows(queries: int, sides: tuple[int, int]) -> None:
     for outputs in (["y"], ["y", "keys", "values"]):
         op = operator("Attention", operands, outputs, "onnx", attributes)
         assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+
+
+def test_windows_share_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are no other than more heads where nothing tells them apart."""
+    solved: List[Any] = []
+    solve = core._Solver.solve
+    monkeypatch.setattr(core._Solver, "solve", lambda *args: (solved.append(args), solve(*args)))
+    draw = Draws(0)
+    operands = [draw.real(200, 2, 5, 8), draw.real(200, 2, 7, 8), draw.real(200, 2, 7, 6)]
+    op = operator("Attention", operands, ["y"], "onnx", {})
+    assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+    assert 4 <= len(solved) < 20
+
+
+def test_blocks_of_many_keys_have_rows_enough() -> None:
+    assert core.block_of(1, 4, 3000, 3000) == (1, core.FEWEST_ROWS)
+    assert core.block_of(1, 4, 5, 3000) == (1, 5)
+    assert core.block_of(1, 12, 197, 197) == (1, 197)
 
 
 @pytest.mark.parametrize("causal", [0, 1])
