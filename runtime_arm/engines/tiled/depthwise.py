@@ -5,7 +5,7 @@ along the row once, and ``einsum`` multiplies and adds up what lies under each t
 
     Y[run, i] = sum over taps of  W[tap, i] * X[run, i + distance of the tap]        i: q pixels * channels
 
-With a stride of 2 the input lies in tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two
+Runs that divide the rows of the image evenly leave out the columns beside it. With a stride of 2 the input lies in tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two
 sums are added. For regular distances in memory each sum has some taps too many, whose weights are zero.
 """
 
@@ -28,9 +28,10 @@ from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step
+from runtime_arm.registry.steps import Step, shaped
 
 RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
+LEAST_RUN = 512  # of one that divides a row; shorter ones take longer than the columns beside the image
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
 MULTIPLY_ADD = 8.6  # what one takes of einsum's, in multiplies of a large matrix product
 CALLS = 400_000  # the calls of a layer of a few strips, where wide vectors multiply fast
@@ -57,7 +58,8 @@ class Depthwise:
         kernel, y = self.convolution.window.kernel, self.y
         taps = kernel[0] * kernel[1] * (STRIDED_TAPS if self.x.tile > 1 else 1)
         calls = CALLS if gemm.multiplies_small() else 0
-        return Work(0, (MULTIPLY_ADD * taps + 2 * PASS) * y.batch * y.channels * y.height * y.pitch + calls)
+        rows = y.batch * y.channels * y.height
+        return Work(0, (MULTIPLY_ADD * taps * y.width + 2 * PASS * y.pitch) * rows + calls)
 
     @property
     def elements(self) -> int:
@@ -78,17 +80,36 @@ class Depthwise:
         weights = np.ascontiguousarray(call.inputs[1][:, 0].transpose(1, 2, 0))  # (kh, kw, C)
         biases = bias(call)
         for strip in strips_of(call, y, max(1, self.elements // y.channels)):
-            steps += _sums(call, self, strip, weights)
+            runs = _runs(strip, y.width, max(1, _most_elements() // y.channels), LEAST_RUN // y.channels)
+            for run in runs:
+                steps += _sums(call, self, strip, run, weights)
             steps += finish(call, Target(y, strip), biases)
             steps += clear(call, y, strip)
         return in_turn(steps)
 
 
-def _sums(call: Call, way: Depthwise, strip: Strip, weights: Array) -> Iterator[Step]:
-    target = body(call.outputs[0], way.y, strip)[0, 0]
+class _Runs(NamedTuple):
+    """Runs of ``pixels`` positions each, ``count`` of them side by side in each of some rows, which begin ``apart``
+    positions from each other, the first one ``begin`` positions behind the strip's first."""
+
+    begin: int
+    rows: int
+    apart: int
+    count: int
+    pixels: int
+
+    def of(self, positions: Array) -> Array:
+        """A view of an array (positions, channels) which begins where the strip does: (rows, count, elements)."""
+        across, item = positions.strides
+        shape = self.rows, self.count, self.pixels * positions.shape[1]
+        return as_strided(positions[self.begin :], shape, (self.apart * across, self.pixels * across, item))
+
+
+def _sums(call: Call, way: Depthwise, strip: Strip, runs: _Runs, weights: Array) -> Iterator[Step]:
+    target = runs.of(body(call.outputs[0], way.y, strip)[0, 0])
     for number, taps in enumerate(_by_row_of_planes(way)):
-        out = target if number == 0 else call.scratch[0][: target.size].reshape(target.shape)
-        yield from _sum(call, way.x, strip, taps, taps.spread(weights), out)
+        out = target if number == 0 else shaped(call.scratch[0], *target.shape)
+        yield _sum(call, way.x, strip, runs, taps, taps.spread(weights), out)
         if number:
             yield partial(np.add, target, out, out=target)
 
@@ -133,38 +154,48 @@ def _by_row_of_planes(way: Depthwise) -> List[_Taps]:
     return groups
 
 
-def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: Array) -> Iterator[Step]:
-    source, channels = call.inputs[0][taps.plane], x.channels
-    across, step, item = source.strides
-    begin = x.guard + strip.begin + taps.shifts[0] + taps.columns[0]
+def _sum(call: Call, x: Tiles, strip: Strip, runs: _Runs, taps: _Taps, weights: Array, out: Array) -> Step:
+    source = call.inputs[0][taps.plane]
+    seen = runs.of(source[0, x.guard + strip.begin + taps.shifts[0] + taps.columns[0] :])
+    across, step, _ = source.strides
     down = taps.shifts[1] - taps.shifts[0] if len(taps.shifts) > 1 else 0
     right = taps.columns[1] - taps.columns[0] if len(taps.columns) > 1 else 0
-    for at, runs, pixels in _runs(strip.size, max(1, _most_elements() // channels)):
-        shape = (*weights.shape[:3], runs, pixels * channels)
-        strides = (down * step, across, right * step, pixels * step, item)
-        seen = as_strided(source[:, begin + at :], shape, strides)
-        key = f"{taps.place} {pixels}"  # what is padded, and so which tap lies where, may depend on the image
-        along = call.packed(key, lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
-        result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
-        yield partial(np.einsum, "abcyn,abcn->yn", seen, along, out=result)
+    grid = as_strided(seen, (*weights.shape[:3], *seen.shape), (down * step, across, right * step, *seen.strides))
+    key = f"{taps.place} {runs.pixels}"  # what is padded, and so which tap lies where, may depend on the image
+    along = call.packed(key, lambda: np.tile(weights, runs.pixels))
+    return partial(np.einsum, "abcxyn,abcn->xyn", grid, along, out=out)
 
 
 def _most_elements() -> int:
     """Elements of a run. Each run calls the inner loop once a tap, so long ones are better; but where wide vectors wait
     for memory, the weights along a short run, of 3x3 taps, stay in the first-level cache, which is an eighth faster
-    (measured with AVX-512)."""
-    return SHORT_RUN if gemm.multiplies_small() else RUN
+    (measured with AVX-512 on an Intel; on a Zen 4 long ones are)."""
+    return SHORT_RUN if gemm.multiplies_small() and not gemm.halves_vectors() else RUN
 
 
-def _runs(count: int, most: int) -> Iterator[Tuple[int, int, int]]:
+def _runs(strip: Strip, width: int, most: int, least: int) -> List[_Runs]:
+    """Runs of about ``most`` positions: equal ones that divide each row, if there are some of at least ``least``, so
+    that what lies beside the image is in none of them; else the strip counts as one row."""
+    if strip.left == 0 and strip.right == strip.pitch:
+        pixels = max(pixels for pixels in range(1, min(_longest(most), width) + 1) if width % pixels == 0)
+        if pixels >= least:
+            return [_Runs(0, strip.last - strip.first, strip.pitch, width // pixels, pixels)]
+    return [_Runs(begin, 1, 0, count, pixels) for begin, count, pixels in _in_line(strip.size, most)]
+
+
+def _in_line(count: int, most: int) -> Iterator[Tuple[int, int, int]]:
     """Begin, number of runs and positions of a run: equal ones, if there are some of about ``most`` positions, else as
     many of ``most`` as there are, then the rest."""
     runs = count // most
     for equal in (runs, runs + 1):
-        if equal and count % equal == 0 and count <= equal * most * 5 // 4:
+        if equal and count % equal == 0 and count // equal <= _longest(most):
             yield 0, equal, count // equal
             return
     if runs:
         yield 0, runs, most
     if count > runs * most:
         yield runs * most, 1, count - runs * most
+
+
+def _longest(most: int) -> int:
+    return most * 5 // 4
