@@ -28,7 +28,7 @@ class Call:
     ``scratch`` holds the buffers that the kernel's ``scratch`` function asked for; other operators use the same memory.
     ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
     splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
-    ``mine``.
+    ``mine``. prescaled: whether the weights are multiplied with what the activation asks for (``conv/gates.py``).
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Call:
         self._packed = packed
         self.worker = worker
         self.workers = workers
+        self.prescaled = False
 
     def of(self, op: OperatorDef) -> Call:
         """The same call for another operator."""

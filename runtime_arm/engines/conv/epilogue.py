@@ -10,6 +10,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.gates import gate_of
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import level
@@ -52,7 +53,8 @@ class Activation:
 
     def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
         self.limits = limits_of(call.op)
-        self._formula = None if self.limits else activation_formula(call.op)
+        self._gate = gate_of(call.op) if call.prescaled else None
+        self._formula = None if self.limits or self._gate is not None else activation_formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
         operand = operand_of(call)
         if operand is not None and operand.size > 1:
@@ -63,12 +65,15 @@ class Activation:
         self._operands = None if operand is None else _along(operand, y, channel_axis)
 
     def __bool__(self) -> bool:
-        return self._formula is not None or bool(self.limits)
+        return self._formula is not None or self._gate is not None or bool(self.limits)
 
     def steps(self, part: Array, index: Tuple[Any, ...]) -> Iterator[Step]:
         """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
+        temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
+        if self._gate is not None:
+            yield from self._gate.steps(part, temporaries[0])
+            yield partial(np.multiply, part, temporaries[0], out=part)
         if self._formula is not None:
-            temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
             operands = [] if self._operands is None else [self._operands[index]]
             yield partial(self._formula, part, part, *temporaries, *operands)
         for bound, value in self.limits:

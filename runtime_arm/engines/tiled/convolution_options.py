@@ -8,6 +8,7 @@ from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
+from runtime_arm.engines.conv.gates import prescaled
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
@@ -255,7 +256,7 @@ def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
 
     kernel = Kernel(
         way.engine,
-        way.bind,
+        partial(_bind, way),
         scratch=scratch,
         splits_work=True,
         variants=way.variants,
@@ -264,3 +265,7 @@ def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
         hints=way.hints,
     )
     return Option(layouts, (to,), kernel, way.work)
+
+
+def _bind(way: Way, call: Call) -> Run:
+    return way.bind(prescaled(call))

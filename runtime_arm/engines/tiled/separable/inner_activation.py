@@ -1,26 +1,20 @@
-"""The activation of a convolution whose results do not leave the cache, channel by channel as they lie there.
-
-Swish and HardSwish take three passes, since the weights that make their argument are multiplied with a constant:
-
-    Swish(X)     = V (1 + tanh(V))                                       V = X / 2
-    HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
-"""
+"""The activation of a convolution whose results do not leave the cache, channel by channel as they lie there."""
 
 from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import activation_formula, limits_of
+from runtime_arm.engines.conv.gates import gate_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import OPERANDS, activation_of, formula_of
-from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.steps import ONE, Step, copy
+from runtime_arm.registry.steps import Step, copy
 
 
 def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
@@ -44,7 +38,7 @@ class InnerActivation:
 
     def __init__(self, op: OperatorDef, temporaries: Sequence[Array]):
         self._limits = limits_of(op)
-        self._gate = _gate_of(op)
+        self._gate = gate_of(op)
         self._formula = None if self._limits or self._gate is not None else activation_formula(op)
         self._temporaries = temporaries
         self.factor = np.float32(1 if self._gate is None else self._gate.factor)
@@ -90,32 +84,3 @@ class InnerActivation:
         yield partial(self._formula, row, row, *buffers)
         if y is not None:
             yield copy(y, x[:, seen])
-
-
-class _Gate(NamedTuple):
-    """An activation Y = V g(V) of V, which is X times the factor; ``steps(v, t)`` makes t = g(v)."""
-
-    factor: float
-    steps: Callable[[Array, Array], Iterator[Step]]
-
-
-def _gate_of(op: OperatorDef) -> Optional[_Gate]:
-    activation = activation_of(op)
-    if activation is None or activation.domain not in ("", "onnx"):
-        return None
-    if activation.type == "Swish" and activation.get_float("alpha", 1.0) == 1:
-        return _Gate(0.5, _swish_gate)
-    if activation.type == "HardSwish" and CLIPS_FAST:
-        return _Gate(6**-0.5, _hard_swish_gate)
-    return None
-
-
-def _swish_gate(v: Array, t: Array) -> Iterator[Step]:
-    yield partial(np.tanh, v, out=t)
-    yield partial(np.add, t, ONE, out=t)
-
-
-def _hard_swish_gate(v: Array, t: Array) -> Iterator[Step]:
-    low, middle, high = (np.array(value, np.float32) for value in (0, 3 * 6**-0.5, 6**0.5))
-    yield partial(np.add, v, middle, out=t)
-    yield partial(t.clip, low, high, out=t)

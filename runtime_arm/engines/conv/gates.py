@@ -1,0 +1,63 @@
+"""Swish and HardSwish in three passes, where weights and bias are multiplied with a constant beforehand:
+
+    Swish(X)     = V (1 + tanh(V))                                       V = X / 2
+    HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
+"""
+
+from __future__ import annotations
+
+from copy import copy as twin_of
+from functools import partial
+from typing import Callable, Iterator, Optional
+
+import numpy as np
+
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.formulas import CLIPS_FAST
+from runtime_arm.operators.fused.fused import activation_of
+from runtime_arm.records import NamedTuple
+from runtime_arm.registry.kernel import Call
+from runtime_arm.registry.steps import ONE, Step
+
+
+class Gate(NamedTuple):
+    """An activation Y = V g(V) of V, which is X times the factor; ``steps(v, t)`` makes t = g(v)."""
+
+    factor: float
+    steps: Callable[[Array, Array], Iterator[Step]]
+
+
+def gate_of(op: OperatorDef) -> Optional[Gate]:
+    """The activation of a fused operator as a gate, None if it is none."""
+    activation = activation_of(op)
+    if activation is None or activation.domain not in ("", "onnx"):
+        return None
+    if activation.type == "Swish" and activation.get_float("alpha", 1.0) == 1:
+        return Gate(0.5, _swish_gate)
+    if activation.type == "HardSwish" and CLIPS_FAST:
+        return Gate(6**-0.5, _hard_swish_gate)
+    return None
+
+
+def prescaled(call: Call) -> Call:
+    """The call of a convolution with constant weights that are multiplied with the factor of its gate, if it ends with
+    one and adds nothing else to its results; else the call itself."""
+    gate = gate_of(call.op)
+    if gate is None or any(given is not None for given in call.inputs[3:]):
+        return call
+    twin, factor = twin_of(call), np.float32(gate.factor)
+    x, *constants = call.inputs
+    twin.inputs = [x, *(None if constant is None else factor * constant for constant in constants)]
+    twin.prescaled = True
+    return twin
+
+
+def _swish_gate(v: Array, t: Array) -> Iterator[Step]:
+    yield partial(np.tanh, v, out=t)
+    yield partial(np.add, t, ONE, out=t)
+
+
+def _hard_swish_gate(v: Array, t: Array) -> Iterator[Step]:
+    low, middle, high = (np.array(value, np.float32) for value in (0, 3 * 6**-0.5, 6**0.5))
+    yield partial(np.add, v, middle, out=t)
+    yield partial(t.clip, low, high, out=t)
