@@ -58,8 +58,7 @@ class Depthwise:
         kernel, y = self.convolution.window.kernel, self.y
         taps = kernel[0] * kernel[1] * (STRIDED_TAPS if self.x.tile > 1 else 1)
         calls = CALLS if gemm.multiplies_small() else 0
-        rows = y.batch * y.channels * y.height
-        return Work(0, (MULTIPLY_ADD * taps * y.width + 2 * PASS * y.pitch) * rows + calls)
+        return Work(0, (MULTIPLY_ADD * taps + 2 * PASS) * y.batch * y.channels * y.height * y.pitch + calls)
 
     @property
     def elements(self) -> int:
@@ -89,19 +88,19 @@ class Depthwise:
 
 
 class _Runs(NamedTuple):
-    """Runs of ``pixels`` positions each, ``count`` of them side by side in each of some rows, which begin ``apart``
-    positions from each other, the first one ``begin`` positions behind the strip's first."""
+    """Runs of ``pixels`` positions each, so many side by side in each of some rows, which begin ``apart`` positions from
+    each other, the first one ``begin`` positions behind the strip's first."""
 
     begin: int
     rows: int
     apart: int
-    count: int
+    side_by_side: int
     pixels: int
 
     def of(self, positions: Array) -> Array:
-        """A view of an array (positions, channels) which begins where the strip does: (rows, count, elements)."""
+        """A view of an array (positions, channels) which begins where the strip does: (rows, side by side, elements)."""
         across, item = positions.strides
-        shape = self.rows, self.count, self.pixels * positions.shape[1]
+        shape = self.rows, self.side_by_side, self.pixels * positions.shape[1]
         return as_strided(positions[self.begin :], shape, (self.apart * across, self.pixels * across, item))
 
 

@@ -45,22 +45,29 @@ class InnerActivation:
 
     def steps(self, source: Array, target: Optional[Array] = None) -> Iterator[Step]:
         """Of the source, (planes, channels, numbers), whose channels follow each other, into the target, which has as
-        many numbers or fewer of each channel; by default in place."""
-        if self._limits:
-            yield from self._limit(source if target is None else source[..., : target.shape[2]], target)
-        elif self._formula is None and self._gate is None:
-            if target is not None:
-                yield copy(target, source[..., : target.shape[2]])
-        else:
+        many numbers or fewer of each channel; by default in place.
+
+        Where channels do not follow each other NumPy takes longer for one pass into the target than for one in place
+        and a copy.
+        """
+        seen = source if target is None else source[..., : target.shape[2]]
+        to = seen if target is None else target
+        if not (_follow(seen) and _follow(to)):
+            yield from self.steps(source)
+            yield copy(to, seen)
+        elif self._limits:
+            yield from self._limit(seen, to)
+        elif self._formula is not None or self._gate is not None:
             channels, numbers = source.shape[1:]
             high = max(1, BLOCK // numbers)
             wide = range(0, numbers, BLOCK if high == 1 else numbers)
             for plane, begin, left in itertools.product(range(len(source)), range(0, channels, high), wide):
                 part = plane, slice(begin, begin + high), slice(left, left + BLOCK)
-                yield from self._block(source[part], None if target is None else target[part])
+                yield from self._block(seen[part].reshape(-1), to[part].reshape(-1))
+        elif target is not None:
+            yield copy(to, seen)
 
-    def _limit(self, source: Array, target: Optional[Array]) -> Iterator[Step]:
-        out = source if target is None else target
+    def _limit(self, source: Array, out: Array) -> Iterator[Step]:
         if CLIPS_FAST:  # also than one comparison with a number
             given = dict(self._limits)
             low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
@@ -70,17 +77,16 @@ class InnerActivation:
             yield partial(bound, source, np.array(value, source.dtype), out=out)
             source = out
 
-    def _block(self, x: Array, y: Optional[Array]) -> Iterator[Step]:
-        """Of some channels; only the last pass meets rows that may not follow each other."""
-        row = x.reshape(-1)
-        buffers = [buffer[: row.size] for buffer in self._temporaries]
-        seen = slice(None) if y is None else slice(y.shape[1])
-        target = x if y is None else y
+    def _block(self, x: Array, y: Array) -> Iterator[Step]:
+        buffers = [buffer[: x.size] for buffer in self._temporaries]
         if self._gate is not None:
-            yield from self._gate.steps(row, buffers[0])
-            yield partial(np.multiply, x[:, seen], buffers[0].reshape(x.shape)[:, seen], out=target)
-            return
-        assert self._formula is not None
-        yield partial(self._formula, row, row, *buffers)
-        if y is not None:
-            yield copy(y, x[:, seen])
+            yield from self._gate.steps(x, buffers[0])
+            yield partial(np.multiply, x, buffers[0], out=y)
+        else:
+            assert self._formula is not None
+            yield partial(self._formula, x, y, *buffers)
+
+
+def _follow(channels: Array) -> bool:
+    """Whether the channels of (planes, channels, numbers) follow each other in memory."""
+    return bool(channels.strides[1] == channels.shape[2] * channels.itemsize)
