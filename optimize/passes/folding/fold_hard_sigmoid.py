@@ -1,6 +1,6 @@
 """Folds the slope of a HardSigmoid into the weights of the layer before it, so that two comparisons are left.
 
-    clip(alpha (W x + b) + beta, 0, 1) = clip((alpha W) x + (alpha b + beta), 0, 1)
+clip(alpha (W x + b) + beta, 0, 1) = clip((alpha W) x + (alpha b + beta), 0, 1)
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ along the row once, and ``einsum`` multiplies and adds up what lies under each t
 
     Y[run, i] = sum over taps of  W[tap, i] * X[run, i + distance of the tap]        i: q pixels * channels
 
-Runs that divide the rows of the image evenly leave out the columns beside it. With a stride of 2 the input lies in tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two
-sums are added. For regular distances in memory each sum has some taps too many, whose weights are zero.
+Runs that divide the rows of the image evenly leave out the columns beside it. With a stride of 2 the input lies in
+tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two sums are added. For regular distances in
+memory each sum has some taps too many, whose weights are zero.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class Depthwise:
 
 
 class _Runs(NamedTuple):
-    """Runs of ``pixels`` positions each, so many side by side in each of some rows, which begin ``apart`` positions from
-    each other, the first one ``begin`` positions behind the strip's first."""
+    """Runs of ``pixels`` positions, so many side by side in each of some rows, which begin ``apart`` positions from each
+    other, the first one ``begin`` positions behind the strip's first."""
 
     begin: int
     rows: int
@@ -98,7 +99,7 @@ class _Runs(NamedTuple):
     pixels: int
 
     def of(self, positions: Array) -> Array:
-        """A view of an array (positions, channels) which begins where the strip does: (rows, side by side, elements)."""
+        """A view of (positions, channels), which begins where the strip does: (rows, side by side, elements)."""
         across, item = positions.strides
         shape = self.rows, self.side_by_side, self.pixels * positions.shape[1]
         return as_strided(positions[self.begin :], shape, (self.apart * across, self.pixels * across, item))
