@@ -89,8 +89,8 @@ class Depthwise:
 
 
 class _Runs(NamedTuple):
-    """Runs of ``pixels`` positions, so many side by side in each of some rows, which begin ``apart`` positions from each
-    other, the first one ``begin`` positions behind the strip's first."""
+    """Runs of ``pixels`` positions, so many side by side in each of some rows. The first run begins ``begin`` positions
+    behind the strip's first, each row ``apart`` positions behind the one before."""
 
     begin: int
     rows: int
