@@ -6,11 +6,10 @@ Running each pass over the whole blob takes twice as long as running all passes 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv.gates import gate_of
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import level
@@ -21,6 +20,9 @@ from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step
+
+if TYPE_CHECKING:
+    from runtime_arm.engines.conv.gates import Gate
 
 FORMULA_PASSES = 4  # of Swish, HardSwish, PRelu
 
@@ -154,6 +156,16 @@ def activation_passes(op: OperatorDef) -> int:
     if activation is None:
         return 0
     return 1 if limits_of(op) or activation.full_type == MAX else FORMULA_PASSES
+
+
+def gate_of(op: OperatorDef) -> Optional[Gate]:
+    """The activation as a gate, None if it is none (see ``gates.py``)."""
+    activation = activation_of(op)
+    if activation is None or activation.type not in ("Swish", "HardSwish"):
+        return None
+    from runtime_arm.engines.conv import gates
+
+    return gates.gate(activation)
 
 
 def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
-from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import ONE, Step
@@ -27,27 +26,18 @@ class Gate(NamedTuple):
     steps: Callable[[Array, Array], Iterator[Step]]
 
 
-def gate_of(op: OperatorDef) -> Optional[Gate]:
-    """The activation of a fused operator as a gate, None if it is none."""
-    activation = activation_of(op)
-    if activation is None or activation.domain not in ("", "onnx"):
-        return None
-    if activation.type == "Swish" and activation.get_float("alpha", 1.0) == 1:
-        return Gate(0.5, _swish_gate)
-    if activation.type == "HardSwish" and CLIPS_FAST:
-        return Gate(6**-0.5, _hard_swish_gate)
-    return None
+def gate(activation: OperatorDef) -> Optional[Gate]:
+    """A Swish or HardSwish as a gate; None where that is not faster."""
+    if activation.type == "Swish":
+        return Gate(0.5, _swish_gate) if activation.get_float("alpha", 1.0) == 1 else None
+    return Gate(6**-0.5, _hard_swish_gate) if CLIPS_FAST else None
 
 
-def prescaled(call: Call) -> Call:
-    """The call of a convolution with constant weights that are multiplied with the factor of its gate, if it ends with
-    one and adds nothing else to its results; else the call itself."""
-    gate = gate_of(call.op)
-    if gate is None or any(given is not None for given in call.inputs[3:]):
-        return call
-    twin, factor = twin_of(call), np.float32(gate.factor)
+def prescaled(call: Call, factor: float) -> Call:
+    """The call of a convolution with its constant weights and bias multiplied with the factor of its gate."""
+    twin = twin_of(call)
     x, *constants = call.inputs
-    twin.inputs = [x, *(None if constant is None else factor * constant for constant in constants)]
+    twin.inputs = [x, *(None if constant is None else np.float32(factor) * constant for constant in constants)]
     twin.prescaled = True
     return twin
 

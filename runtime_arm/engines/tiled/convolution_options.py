@@ -7,8 +7,7 @@ from functools import partial
 from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
-from runtime_arm.engines.conv.gates import prescaled
+from runtime_arm.engines.conv.epilogue import addend_of, gate_of, limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
@@ -268,4 +267,9 @@ def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
 
 
 def _bind(way: Way, call: Call) -> Run:
-    return way.bind(prescaled(call))
+    gate = None if addend_of(call) is not None else gate_of(call.op)
+    if gate is not None:
+        from runtime_arm.engines.conv.gates import prescaled
+
+        call = prescaled(call, gate.factor)
+    return way.bind(call)

@@ -8,8 +8,7 @@ from typing import Iterator, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.conv.epilogue import activation_formula, limits_of
-from runtime_arm.engines.conv.gates import gate_of
+from runtime_arm.engines.conv.epilogue import activation_formula, gate_of, limits_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import OPERANDS, activation_of, formula_of
@@ -38,7 +37,7 @@ class InnerActivation:
 
     def __init__(self, op: OperatorDef, temporaries: Sequence[Array]):
         self._limits = limits_of(op)
-        self._gate = gate_of(op)
+        self._gate = None if self._limits or activation_of(op) is None else gate_of(op)
         self._formula = None if self._limits or self._gate is not None else activation_formula(op)
         self._temporaries = temporaries
         self.factor = np.float32(1 if self._gate is None else self._gate.factor)
