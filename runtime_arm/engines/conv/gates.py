@@ -6,6 +6,7 @@ HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqr
 
 from __future__ import annotations
 
+import mmap
 from copy import copy as twin_of
 from functools import partial
 from typing import Callable, Iterator, Optional
@@ -17,6 +18,8 @@ from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import ONE, Step
+
+LARGE = 1 << 14  # bytes
 
 
 class Gate(NamedTuple):
@@ -37,9 +40,17 @@ def prescaled(call: Call, factor: float) -> Call:
     """The call of a convolution with its constant weights and bias multiplied with the factor of its gate."""
     twin = twin_of(call)
     x, *constants = call.inputs
-    twin.inputs = [x, *(None if constant is None else np.float32(factor) * constant for constant in constants)]
+    twin.inputs = [x, *(None if constant is None else _scaled(constant, factor) for constant in constants)]
     twin.prescaled = True
     return twin
+
+
+def _scaled(constant: Array, factor: float) -> Array:
+    """In memory that goes back to the system at once when the kernel has packed it, if that is much."""
+    if constant.nbytes < LARGE:
+        return constant * np.float32(factor)
+    scaled = np.frombuffer(mmap.mmap(-1, constant.nbytes), constant.dtype).reshape(constant.shape)
+    return np.multiply(constant, np.float32(factor), out=scaled)
 
 
 def _swish_gate(v: Array, t: Array) -> Iterator[Step]:

@@ -169,8 +169,8 @@ def _sum(call: Call, x: Tiles, strip: Strip, runs: _Runs, taps: _Taps, weights: 
 def _most_elements() -> int:
     """Elements of a run. Each run calls the inner loop once a tap, so long ones are better; but where wide vectors wait
     for memory, the weights along a short run, of 3x3 taps, stay in the first-level cache, which is an eighth faster
-    (measured with AVX-512 on an Intel; on a Zen 4 long ones are)."""
-    return SHORT_RUN if gemm.multiplies_small() and not gemm.halves_vectors() else RUN
+    (measured with AVX-512)."""
+    return SHORT_RUN if gemm.multiplies_small() else RUN
 
 
 def _runs(strip: Strip, width: int, most: int, least: int) -> List[_Runs]:
