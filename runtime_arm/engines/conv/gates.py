@@ -47,10 +47,13 @@ def prescaled(call: Call, factor: float) -> Call:
 
 def _scaled(constant: Array, factor: float) -> Array:
     """In memory that goes back to the system at once when the kernel has packed it, if that is much."""
+    scaled: Array
     if constant.nbytes < LARGE:
-        return constant * np.float32(factor)
-    scaled = np.frombuffer(mmap.mmap(-1, constant.nbytes), constant.dtype).reshape(constant.shape)
-    return np.multiply(constant, np.float32(factor), out=scaled)
+        scaled = np.empty_like(constant)
+    else:
+        scaled = np.frombuffer(mmap.mmap(-1, constant.nbytes), constant.dtype).reshape(constant.shape)
+    np.multiply(constant, np.float32(factor), out=scaled)
+    return scaled
 
 
 def _swish_gate(v: Array, t: Array) -> Iterator[Step]:
