@@ -1,7 +1,7 @@
 """Swish and HardSwish in three passes, where weights and bias are multiplied with a constant beforehand:
 
-Swish(X)     = V (1 + tanh(V))                                       V = X / 2
-HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
+    Swish(X)     = V (1 + tanh(V))                                       V = X / 2
+    HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
 """
 
 from __future__ import annotations
