@@ -1,6 +1,8 @@
 """Folds the slope of a HardSigmoid into the weights of the layer before it, so that two comparisons are left.
 
-clip(alpha (W x + b) + beta, 0, 1) = clip((alpha W) x + (alpha b + beta), 0, 1)
+    clip(alpha (W x + b) + beta, 0, 1) = clip((alpha W) x + (alpha b + beta), 0, 1)
+
+Other layers that read the same weights keep them unchanged.
 """
 
 from __future__ import annotations

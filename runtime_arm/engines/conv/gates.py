@@ -2,6 +2,8 @@
 
     Swish(X)     = V (1 + tanh(V))                                       V = X / 2
     HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
+
+So the scaling, a pass or two more, costs nothing while a net runs.
 """
 
 from __future__ import annotations
