@@ -30,6 +30,7 @@ from optimize.passes.folding import (
     flatten_fc,
     fold_batch_norm,
     fold_constants,
+    fold_hard_sigmoid,
     fold_padding,
     join_biases,
     shift_biases,
@@ -66,6 +67,7 @@ PORTABLE = (
     flatten_fc.PASS,
     fold_batch_norm.PASS,
     compose_affine.PASS,
+    fold_hard_sigmoid.PASS,
     fuse_relu.PASS,
 )
 FUSING = (

@@ -28,7 +28,8 @@ class Call:
     ``scratch`` holds the buffers that the kernel's ``scratch`` function asked for; other operators use the same memory.
     ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
     splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
-    ``mine``. ``crew_scratch`` holds the scratch of every worker, for kernels that run in ``Phases``.
+    ``mine``. ``crew_scratch`` holds the scratch of every worker, for kernels that run in ``Phases``. prescaled: whether
+    the weights are multiplied with what the activation asks for (``conv/gates.py``).
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Call:
         self._packed = packed
         self.worker = 0
         self.workers = 1
+        self.prescaled = False
 
     def for_each_worker(self, workers: int) -> List[Call]:
         """The same call for each of so many workers, whose scratch lies in ``scratch``, one worker after the other."""

@@ -318,6 +318,14 @@ def rectified_convolution(d: Drawing) -> None:
     d.emit("Relu", [d.ops[-1].output[0]], (n, m, h, w))
 
 
+def gate_of_convolution(d: Drawing) -> None:
+    """A convolution, and the HardSigmoid that follows it."""
+    convolving(d)
+    if d.ops and d.ops[-1].output[0] in d.shapes:
+        made = d.ops[-1].output[0]
+        d.emit("HardSigmoid", [made], d.shapes[made], alpha=1 / 6, beta=0.5)
+
+
 def hard_gating(d: Drawing) -> None:
     """HardSigmoid or HardSwish, written out; sometimes the gate multiplies another blob."""
     x = latest(d)

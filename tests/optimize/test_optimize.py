@@ -27,6 +27,7 @@ CAFFE2S = [
     kinds.flat_layer,
     kinds.gating,
     kinds.hard_gating,
+    kinds.gate_of_convolution,
     kinds.matrix_layer,
     kinds.normalising,
     kinds.of_constants,

@@ -6,7 +6,7 @@ Running each pass over the whole blob takes twice as long as running all passes 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step
+
+if TYPE_CHECKING:
+    from runtime_arm.engines.conv.gates import Gate
 
 FORMULA_PASSES = 4  # of Swish, HardSwish, PRelu
 
@@ -52,7 +55,8 @@ class Activation:
 
     def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
         self.limits = limits_of(call.op)
-        self._formula = None if self.limits else activation_formula(call.op)
+        self._gate = gate_of(call.op) if call.prescaled else None
+        self._formula = None if self.limits or self._gate is not None else activation_formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
         operand = operand_of(call)
         if operand is not None and operand.size > 1:
@@ -63,12 +67,15 @@ class Activation:
         self._operands = None if operand is None else _along(operand, y, channel_axis)
 
     def __bool__(self) -> bool:
-        return self._formula is not None or bool(self.limits)
+        return self._formula is not None or self._gate is not None or bool(self.limits)
 
     def steps(self, part: Array, index: Tuple[Any, ...]) -> Iterator[Step]:
         """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
+        temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
+        if self._gate is not None:
+            yield from self._gate.steps(part, temporaries[0])
+            yield partial(np.multiply, part, temporaries[0], out=part)
         if self._formula is not None:
-            temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
             operands = [] if self._operands is None else [self._operands[index]]
             yield partial(self._formula, part, part, *temporaries, *operands)
         for bound, value in self.limits:
@@ -149,6 +156,16 @@ def activation_passes(op: OperatorDef) -> int:
     if activation is None:
         return 0
     return 1 if limits_of(op) or activation.full_type == MAX else FORMULA_PASSES
+
+
+def gate_of(op: OperatorDef) -> Optional[Gate]:
+    """The activation as a gate, None if it is none (see ``gates.py``)."""
+    activation = activation_of(op)
+    if activation is None or activation.type not in ("Swish", "HardSwish"):
+        return None
+    from runtime_arm.engines.conv import gates
+
+    return gates.gate(activation)
 
 
 def limits_of(op: OperatorDef) -> List[Tuple[Any, float]]:

@@ -175,9 +175,8 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return reason
     convolution = convolution_in(op, inputs)
     window = convolution.window
-    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in {
-        one.taps for one in VARIANTS.values() if one.rows > 1
-    }:
+    square = {one.taps for one in VARIANTS.values() if min(one.rows, one.columns) > 1}
+    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in square:
         return f"the kernel must be 3x3, or 5x5 by name, got {list(window.kernel)}"
     if not open_tiles(op, window.kernel[0]):
         return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"

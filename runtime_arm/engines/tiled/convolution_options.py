@@ -7,7 +7,7 @@ from functools import partial
 from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.conv import adding_vectors, gemm
-from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
+from runtime_arm.engines.conv.epilogue import addend_of, gate_of, limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
@@ -275,7 +275,7 @@ def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
 
     kernel = Kernel(
         way.engine,
-        way.bind,
+        partial(_bind, way),
         scratch=scratch,
         splits_work=True,
         variants=way.variants,
@@ -284,3 +284,12 @@ def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
         hints=way.hints,
     )
     return Option(layouts, (to,), kernel, way.work)
+
+
+def _bind(way: Way, call: Call) -> Run:
+    gate = None if addend_of(call) is not None else gate_of(call.op)
+    if gate is not None:
+        from runtime_arm.engines.conv.gates import prescaled
+
+        call = prescaled(call, gate.factor)
+    return way.bind(call)

@@ -5,14 +5,15 @@ along the row once, and ``einsum`` multiplies and adds up what lies under each t
 
     Y[run, i] = sum over taps of  W[tap, i] * X[run, i + distance of the tap]        i: q pixels * channels
 
-With a stride of 2 the input lies in tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two
-sums are added. For regular distances in memory each sum has some taps too many, whose weights are zero.
+Runs that divide the rows of the image evenly leave out the columns beside it. With a stride of 2 the input lies in
+tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two sums are added. For regular distances in
+memory each sum has some taps too many, whose weights are zero.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Dict, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -32,6 +33,7 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, shaped
 
 RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
+LEAST_RUN = 512  # of one that divides a row; shorter ones take longer than the columns beside the image
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
 MULTIPLY_ADD = 8.6  # what one takes of einsum's, in multiplies of a large matrix product
 CALLS = 400_000  # the calls of a layer of a few strips, where wide vectors multiply fast
@@ -80,20 +82,52 @@ class Depthwise:
         taps, biases = taps_of(self, call.inputs[1]), bias(call)
         for strip in strips_of(call, y, max(1, self.elements // y.channels)):
             results = body(call.outputs[0], y, strip)[0, 0]
-            steps += sums(call, self.x, strip, taps, results, call.scratch[0] if self.x.tile > 1 else results)
+            other = call.scratch[0] if self.x.tile > 1 else results
+            steps += sums(call, self.x, strip, taps, results, other, y.width)
             steps += finish(call, Target(y, strip), biases)
             steps += clear(call, y, strip)
         return in_turn(steps)
 
 
-def sums(call: Call, x: Tiles, strip: Strip, taps: Sequence[Spread], target: Array, other: Array) -> Iterator[Step]:
-    """The sums of a strip, without bias and activation, into ``target``, (positions, channels). taps: ``taps_of`` the
-    way. other: memory for as many sums, if X lies in tiles of several pixels."""
-    for number, (met, weights) in enumerate(taps):
-        out = shaped(other, *target.shape) if number else target
-        yield from _sum(call, x, strip, met, weights, out)
-        if number:
-            yield add(target, out)
+class _Runs(NamedTuple):
+    """Runs of ``pixels`` positions, so many side by side in each of some rows. The first run begins ``begin`` positions
+    behind the strip's first, each row ``apart`` positions behind the one before."""
+
+    begin: int
+    rows: int
+    apart: int
+    side_by_side: int
+    pixels: int
+
+    def of(self, positions: Array) -> Array:
+        """A view of (positions, channels), which begins where the strip does: (rows, side by side, elements)."""
+        across, item = positions.strides
+        shape = self.rows, self.side_by_side, self.pixels * positions.shape[1]
+        return as_strided(positions[self.begin :], shape, (self.apart * across, self.pixels * across, item))
+
+
+def sums(
+    call: Call,
+    x: Tiles,
+    strip: Strip,
+    taps: Sequence[Spread],
+    target: Array,
+    other: Array,
+    width: Optional[int] = None,
+) -> Iterator[Step]:
+    """The sums of a strip, without bias and activation, into ``target``, (positions, channels).
+
+    taps: ``taps_of`` the way. other: memory for as many sums, if X lies in tiles of several pixels. width: the columns
+    of the image, where what lies beside it need not be computed.
+    """
+    most = max(1, _most_elements() // x.channels)
+    for runs in _runs(strip, width, most, LEAST_RUN // x.channels):
+        into = runs.of(target)
+        for number, (met, weights) in enumerate(taps):
+            out = shaped(other, *into.shape) if number else into
+            yield _sum(call, x, strip, runs, met, weights, out)
+            if number:
+                yield add(into, out)
 
 
 class _Taps(NamedTuple):
@@ -145,20 +179,16 @@ def _by_row_of_planes(way: Depthwise) -> List[_Taps]:
     return groups
 
 
-def _sum(call: Call, x: Tiles, strip: Strip, taps: _Taps, weights: Array, out: Array) -> Iterator[Step]:
-    source, channels = call.inputs[0][taps.plane], x.channels
-    across, step, item = source.strides
-    begin = x.guard + strip.begin + taps.shifts[0] + taps.columns[0]
+def _sum(call: Call, x: Tiles, strip: Strip, runs: _Runs, taps: _Taps, weights: Array, out: Array) -> Step:
+    source = call.inputs[0][taps.plane]
+    seen = runs.of(source[0, x.guard + strip.begin + taps.shifts[0] + taps.columns[0] :])
+    across, step, _ = source.strides
     down = taps.shifts[1] - taps.shifts[0] if len(taps.shifts) > 1 else 0
     right = taps.columns[1] - taps.columns[0] if len(taps.columns) > 1 else 0
-    for at, runs, pixels in _runs(strip.size, max(1, _most_elements() // channels)):
-        shape = (*weights.shape[:3], runs, pixels * channels)
-        strides = (down * step, across, right * step, pixels * step, item)
-        seen = as_strided(source[:, begin + at :], shape, strides)
-        key = f"{taps.place} {pixels}"  # what is padded, and so which tap lies where, may depend on the image
-        along = call.packed(key, lambda: np.tile(weights, pixels))  # noqa: B023 (called at once)
-        result = out[at : at + runs * pixels].reshape(runs, pixels * channels)
-        yield partial(EINSUM, "abcyn,abcn->yn", seen, along, out=result)
+    grid = as_strided(seen, (*weights.shape[:3], *seen.shape), (down * step, across, right * step, *seen.strides))
+    key = f"{taps.place} {runs.pixels}"  # what is padded, and so which tap lies where, may depend on the image
+    along = call.packed(key, lambda: np.tile(weights, runs.pixels))
+    return partial(EINSUM, "abcxyn,abcn->xyn", grid, along, out=out)
 
 
 def _most_elements() -> int:
@@ -168,15 +198,29 @@ def _most_elements() -> int:
     return SHORT_RUN if gemm.multiplies_small() else RUN
 
 
-def _runs(count: int, most: int) -> Iterator[Tuple[int, int, int]]:
+def _runs(strip: Strip, width: Optional[int], most: int, least: int) -> List[_Runs]:
+    """Runs of about ``most`` positions: equal ones that divide each row of this width, if there are some of at least
+    ``least``, so that what lies beside the image is in none of them; else the strip counts as one row."""
+    if width is not None and strip.left == 0 and strip.right == strip.pitch:
+        pixels = max(pixels for pixels in range(1, min(_longest(most), width) + 1) if width % pixels == 0)
+        if pixels >= least:
+            return [_Runs(0, strip.last - strip.first, strip.pitch, width // pixels, pixels)]
+    return [_Runs(begin, 1, 0, count, pixels) for begin, count, pixels in _in_line(strip.size, most)]
+
+
+def _in_line(count: int, most: int) -> Iterator[Tuple[int, int, int]]:
     """Begin, number of runs and positions of a run: equal ones, if there are some of about ``most`` positions, else as
     many of ``most`` as there are, then the rest."""
     runs = count // most
     for equal in (runs, runs + 1):
-        if equal and count % equal == 0 and count <= equal * most * 5 // 4:
+        if equal and count % equal == 0 and count // equal <= _longest(most):
             yield 0, equal, count // equal
             return
     if runs:
         yield 0, runs, most
     if count > runs * most:
         yield runs * most, 1, count - runs * most
+
+
+def _longest(most: int) -> int:
+    return most * 5 // 4

@@ -33,6 +33,11 @@ class Piece(NamedTuple):
     columns: int
     above: int
 
+    @property
+    def place(self) -> Tuple[int, int, int]:
+        """Where it lies in its plane: its first row, its rows, its columns."""
+        return self.above, self.end - self.begin, self.columns
+
 
 class SeparableBlock(NamedTuple):
     """A separable block from X, in the layout ``of``, to Y, in the layout ``to``.

@@ -1,26 +1,19 @@
-"""The activation of a convolution whose results do not leave the cache, channel by channel as they lie there.
-
-Swish and HardSwish take three passes, since the weights that make their argument are multiplied with a constant:
-
-    Swish(X)     = V (1 + tanh(V))                                       V = X / 2
-    HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)
-"""
+"""The activation of a convolution whose results do not leave the cache, channel by channel as they lie there."""
 
 from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.conv.epilogue import activation_formula, limits_of
+from runtime_arm.engines.conv.epilogue import activation_formula, gate_of, limits_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import OPERANDS, activation_of, formula_of
-from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.steps import ONE, Step, copy
+from runtime_arm.registry.steps import Step, copy
 
 
 def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
@@ -44,29 +37,36 @@ class InnerActivation:
 
     def __init__(self, op: OperatorDef, temporaries: Sequence[Array]):
         self._limits = limits_of(op)
-        self._gate = _gate_of(op)
+        self._gate = None if self._limits or activation_of(op) is None else gate_of(op)
         self._formula = None if self._limits or self._gate is not None else activation_formula(op)
         self._temporaries = temporaries
         self.factor = np.float32(1 if self._gate is None else self._gate.factor)
 
     def steps(self, source: Array, target: Optional[Array] = None) -> Iterator[Step]:
         """Of the source, (planes, channels, numbers), whose channels follow each other, into the target, which has as
-        many numbers or fewer of each channel; by default in place."""
-        if self._limits:
-            yield from self._limit(source if target is None else source[..., : target.shape[2]], target)
-        elif self._formula is None and self._gate is None:
-            if target is not None:
-                yield copy(target, source[..., : target.shape[2]])
-        else:
+        many numbers or fewer of each channel; by default in place.
+
+        Where channels do not follow each other NumPy takes longer for one pass into the target than for one in place
+        and a copy.
+        """
+        seen = source if target is None else source[..., : target.shape[2]]
+        to = seen if target is None else target
+        if not (_follow(seen) and _follow(to)):
+            yield from self.steps(source)
+            yield copy(to, seen)
+        elif self._limits:
+            yield from self._limit(seen, to)
+        elif self._formula is not None or self._gate is not None:
             channels, numbers = source.shape[1:]
             high = max(1, BLOCK // numbers)
             wide = range(0, numbers, BLOCK if high == 1 else numbers)
             for plane, begin, left in itertools.product(range(len(source)), range(0, channels, high), wide):
                 part = plane, slice(begin, begin + high), slice(left, left + BLOCK)
-                yield from self._block(source[part], None if target is None else target[part])
+                yield from self._block(seen[part].reshape(-1), to[part].reshape(-1))
+        elif target is not None:
+            yield copy(to, seen)
 
-    def _limit(self, source: Array, target: Optional[Array]) -> Iterator[Step]:
-        out = source if target is None else target
+    def _limit(self, source: Array, out: Array) -> Iterator[Step]:
         if CLIPS_FAST:  # also than one comparison with a number
             given = dict(self._limits)
             low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
@@ -76,46 +76,16 @@ class InnerActivation:
             yield partial(bound, source, np.array(value, source.dtype), out=out)
             source = out
 
-    def _block(self, x: Array, y: Optional[Array]) -> Iterator[Step]:
-        """Of some channels; only the last pass meets rows that may not follow each other."""
-        row = x.reshape(-1)
-        buffers = [buffer[: row.size] for buffer in self._temporaries]
-        seen = slice(None) if y is None else slice(y.shape[1])
-        target = x if y is None else y
+    def _block(self, x: Array, y: Array) -> Iterator[Step]:
+        buffers = [buffer[: x.size] for buffer in self._temporaries]
         if self._gate is not None:
-            yield from self._gate.steps(row, buffers[0])
-            yield partial(np.multiply, x[:, seen], buffers[0].reshape(x.shape)[:, seen], out=target)
-            return
-        assert self._formula is not None
-        yield partial(self._formula, row, row, *buffers)
-        if y is not None:
-            yield copy(y, x[:, seen])
+            yield from self._gate.steps(x, buffers[0])
+            yield partial(np.multiply, x, buffers[0], out=y)
+        else:
+            assert self._formula is not None
+            yield partial(self._formula, x, y, *buffers)
 
 
-class _Gate(NamedTuple):
-    """An activation Y = V g(V) of V, which is X times the factor; ``steps(v, t)`` makes t = g(v)."""
-
-    factor: float
-    steps: Callable[[Array, Array], Iterator[Step]]
-
-
-def _gate_of(op: OperatorDef) -> Optional[_Gate]:
-    activation = activation_of(op)
-    if activation is None or activation.domain not in ("", "onnx"):
-        return None
-    if activation.type == "Swish" and activation.get_float("alpha", 1.0) == 1:
-        return _Gate(0.5, _swish_gate)
-    if activation.type == "HardSwish" and CLIPS_FAST:
-        return _Gate(6**-0.5, _hard_swish_gate)
-    return None
-
-
-def _swish_gate(v: Array, t: Array) -> Iterator[Step]:
-    yield partial(np.tanh, v, out=t)
-    yield partial(np.add, t, ONE, out=t)
-
-
-def _hard_swish_gate(v: Array, t: Array) -> Iterator[Step]:
-    low, middle, high = (np.array(value, np.float32) for value in (0, 3 * 6**-0.5, 6**0.5))
-    yield partial(np.add, v, middle, out=t)
-    yield partial(t.clip, low, high, out=t)
+def _follow(channels: Array) -> bool:
+    """Whether the channels of (planes, channels, numbers) follow each other in memory."""
+    return bool(channels.strides[1] == channels.shape[2] * channels.itemsize)

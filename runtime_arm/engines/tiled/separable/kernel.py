@@ -84,10 +84,15 @@ def bind(call: Call, block: SeparableBlock, parts: Parts) -> Run:
     split = block.split
     steps: List[Step] = clear_borders(call, block.y)
     steps += [copy(buffers.r[-1], ONE), copy(buffers.filtered[:, -1], ONE)]
+    former = ""
     for rows in call.mine(block.strips(call.workers)):
         pieces, strip = [block.piece(rows, plane) for plane in range(PLANES)], rows.strip(block.y)
+        places = f"{strip.size} {[piece.place for piece in pieces]}"
         if parts.expand is not None:
-            steps += _gather(call, block, split, strip, pieces, buffers)
+            if places != former:
+                steps += _mark(call, block, strip, pieces, places, buffers)
+            steps += _gather(call, block, split, strip, pieces, places == former, buffers)
+        former = places
         for group in block.groups:
             if parts.expand is None:
                 steps += _met(call, block, strip, pieces, group, buffers)
@@ -122,27 +127,38 @@ def _with_tiles(call: Call, block: SeparableBlock) -> Call:
     return turned
 
 
+def _mark(
+    call: Call, block: SeparableBlock, strip: Strip, pieces: Sequence[Piece], places: str, buffers: _Buffers
+) -> Iterator[Step]:
+    """The last row of the columns of all planes."""
+    row = buffers.columns[:, -1, : rounded(strip.size + block.margin)]
+    yield copy(row, call.packed(f"inside {places}", lambda: _inside(row, pieces, block.pitch)))
+
+
 def _gather(
     call: Call,
     block: SeparableBlock,
     split: Optional[PhaseSplit],
     strip: Strip,
     pieces: Sequence[Piece],
+    again: bool,
     buffers: _Buffers,
 ) -> Iterator[Step]:
-    """The columns of all planes."""
-    pitch, columns = block.pitch, buffers.columns[..., : rounded(strip.size + block.margin)]
-    key = f"inside {[piece._replace(image=0) for piece in pieces]} {strip.size}"
-    yield copy(columns[:, -1], call.packed(key, lambda: _inside(columns[:, -1], pieces, pitch)))
+    """The other rows of the columns. again: whether the pieces of the strip before lay at the same places, so that what
+    is outside of the image is zero already, unless a split image has been copied there."""
+    pitch, columns = block.pitch, buffers.columns[:, :-1, : rounded(strip.size + block.margin)]
     if block.x is not None and block.x_follows:
-        yield from _runs(call.inputs[0], block.x, strip.size + block.margin, pieces, columns[:, :-1])
+        yield from _runs(call.inputs[0], block.x, strip.size + block.margin, pieces, columns)
         return
     if split is not None:
-        yield from _windows(call, split, block, pieces, columns[:, :-1], buffers)
-    for piece, plane in zip(pieces, columns[:, :-1]):
+        yield from _windows(call, split, block, pieces, columns, buffers)
+    for piece, plane in zip(pieces, columns):
         begin, end = piece.above * pitch, (piece.above + piece.end - piece.begin) * pitch
         grid = _grid(plane, piece, pitch)
-        yield from (copy(part, ZERO) for part in (plane[:, :begin], plane[:, end:], grid[..., piece.columns :]))
+        outside = [] if again else [plane[:, :begin], plane[:, end:]]
+        if not again or split is not None:
+            outside.append(grid[..., piece.columns :])
+        yield from (copy(part, ZERO) for part in outside if part.size)
         if block.x is not None:
             yield copy(grid[..., : piece.columns], _pixels(call.inputs[0], block.x, piece).transpose(2, 0, 1))
 

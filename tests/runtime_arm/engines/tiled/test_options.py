@@ -127,8 +127,34 @@ def test_strips_join_seamlessly(
     monkeypatch.setattr(depthwise, "usual_block_nbytes", lambda: 1600)
     monkeypatch.setattr(depthwise, "RUN", 40)
     monkeypatch.setattr(depthwise, "SHORT_RUN", 40)
+    monkeypatch.setattr(depthwise, "LEAST_RUN", 8)
     inputs = [normal(2, channels, *image), normal(filters, channels // group, kernel, kernel), normal(filters)]
     op = OperatorDef.of("Conv", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=group)
+    for workers in (1, 2):
+        assert_options_agree((op, inputs, (1, 2)), workers)
+
+
+@given(st.integers(1, 40), st.integers(0, 2), st.integers(1, 30), st.integers(1, 50), st.integers(1, 9))
+def test_runs_of_a_depthwise_convolution_meet_every_pixel_once(
+    width: int, border: int, rows: int, most: int, least: int
+) -> None:
+    pitch = width + border
+    met = np.zeros(rows * pitch, int)
+    runs = depthwise._runs(strips.Strip(0, rows, 0, pitch, pitch), width, most, least)
+    for run in runs:
+        starts = run.begin + run.apart * np.arange(run.rows)[:, None] + run.pixels * np.arange(run.side_by_side)
+        np.add.at(met, (starts[..., None] + np.arange(run.pixels)).reshape(-1), 1)
+    assert (met.reshape(rows, pitch)[:, :width] == 1).all()
+    assert met.max() == 1
+    assert max(run.pixels for run in runs) <= most * 5 // 4
+    if width <= most and width >= least:
+        assert met.sum() == rows * width
+
+
+@pytest.mark.parametrize(("kernel", "stride", "image"), [(3, 1, (6, 20)), (5, 1, (7, 7)), (3, 2, (12, 16))])
+def test_depthwise_convolutions_of_many_channels(kernel: int, stride: int, image: Tuple[int, int]) -> None:
+    inputs = [normal(2, 160, *image), normal(160, 1, kernel, kernel), normal(160)]
+    op = OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=kernel, stride=stride, pad=kernel // 2, group=160)
     for workers in (1, 2):
         assert_options_agree((op, inputs, (1, 2)), workers)
 
@@ -251,7 +277,7 @@ def test_an_invalid_hint_is_ignored(hint: str) -> None:
     assert (same.engine, asked, same.hints(hinted)) == (kernel.engine, scratch, kernel.hints(op))
 
 
-@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max", ""])
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.Swish", "onnx.HardSwish", "PRelu", "onnx.Max", ""])
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (1, 1), (3, 2)])
 def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
     inputs = [normal(1, 20, 14, 13), normal(24, 20, kernel, kernel), normal(24)]
@@ -270,6 +296,34 @@ def test_fused_convolutions(kernel: int, stride: int, activation: str) -> None:
         **arguments,
     )
     assert_options_agree((op, [*inputs, *slope], (1, 2, 4)), workers=2, least=3)
+
+
+@pytest.mark.parametrize(
+    ("activation", "arguments"),
+    [("onnx.Swish", {}), ("Swish", {}), ("onnx.Swish", {"alpha": 1.5}), ("onnx.HardSwish", {})],
+)
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "group"),
+    [(20, 3, 1, 1), (20, 1, 1, 1), (20, 3, 2, 1), (3, 3, 2, 1), (24, 3, 1, 24), (24, 5, 2, 24)],
+)
+def test_gates_are_applied_to_products_of_scaled_weights(
+    channels: int, kernel: int, stride: int, group: int, biased: bool, activation: str, arguments: Any
+) -> None:
+    inputs = [normal(2, channels, 14, 13), normal(24, channels // group, kernel, kernel), normal(24)][: 2 + biased]
+    op = OperatorDef.of(
+        "FusedConv",
+        ["X", "W", "b"][: len(inputs)],
+        ["Y"],
+        domain="armnet",
+        kernel=kernel,
+        stride=stride,
+        pad=kernel // 2,
+        group=group,
+        activation=activation,
+        **arguments,
+    )
+    assert_options_agree((op, inputs, tuple(range(1, len(inputs)))), workers=2)
 
 
 @pytest.mark.parametrize("small", [True, False])
