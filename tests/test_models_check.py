@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -75,23 +76,69 @@ def test_an_optimised_pair_that_differs_is_wrong(script: Dict[str, Any], monkeyp
     assert "optimised from plain differs" in row["remark"]
 
 
+def fault_of(script: Dict[str, Any], *blobs: Any, least: float = 0.01) -> Any:
+    """The name of the blob that is at fault, None for chance. blobs: name, producer, error and cause of each."""
+    from armnet.comparison import Comparison
+    from exporter.compare.divergence import Divergence
+
+    seen = [Divergence(name, producer, [1], error, error > least, cause) for name, producer, error, cause in blobs]
+    found = script["_fault"](Comparison("onnxruntime", seen), script["export"](DEMO / "digits.onnx"))
+    return found and found.blob
+
+
+STEPS, FLOATS, END = "onnx.QuantizeLinear(x) -> y", "Conv(x) -> y", "probabilities"
+
+
 def test_chance_is_told_from_faults(script: Dict[str, Any]) -> None:
     """Steps that were tipped grow; ties are in another order, and the outputs agree."""
-    from armnet.comparison import Comparison
-    from exporter.compare.divergence import INTEGERS, Divergence
+    from exporter.compare.divergence import INTEGERS
 
-    def fault(*blobs: Any) -> Any:
-        seen = [Divergence(name, producer, [1], error, error > 0.01, cause) for name, producer, error, cause in blobs]
-        found = script["_fault"](Comparison("onnxruntime", seen), script["export"](DEMO / "digits.onnx"))
-        return found and found.blob
+    fault = partial(fault_of, script)
+    assert fault(("a", STEPS, 0.005, ""), ("b", FLOATS, 0.02, ""), ("c", STEPS, 0.03, INTEGERS)) is None
+    assert fault(("a", STEPS, 0.02, INTEGERS), ("c", STEPS, 0.03, INTEGERS)) == "a"
+    assert fault(("a", STEPS, 0.005, ""), ("c", STEPS, 0.4, INTEGERS)) == "c"
+    assert fault(("a", STEPS, 0.005, ""), ("b", STEPS, 0.4, INTEGERS), (END, FLOATS, 0.02, "")) is None
+    assert fault(("a", STEPS, 0.005, ""), ("b", STEPS, 0.4, INTEGERS), (END, FLOATS, 0.04, "")) == "b"
+    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), (END, FLOATS, 0.001, "")) is None
+    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), (END, FLOATS, 0.1, "")) == "a"
+    assert fault(("a", FLOATS, 0.3, "")) == "a"
 
-    steps, floats = "onnx.QuantizeLinear(x) -> y", "Conv(x) -> y"
-    assert fault(("a", steps, 0.005, ""), ("b", floats, 0.02, ""), ("c", steps, 0.03, INTEGERS)) is None
-    assert fault(("a", steps, 0.02, INTEGERS), ("c", steps, 0.03, INTEGERS)) == "a"
-    assert fault(("a", steps, 0.005, ""), ("c", steps, 0.4, INTEGERS)) == "c"
-    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), ("probabilities", floats, 0.001, "")) is None
-    assert fault(("a", "If(x) -> y", 0.3, INTEGERS), ("probabilities", floats, 0.1, "")) == "a"
-    assert fault(("a", floats, 0.3, "")) == "a"
+
+def test_blobs_within_a_net_may_differ_more_than_outputs(script: Dict[str, Any]) -> None:
+    fault = partial(fault_of, script, least=1e-3)
+    assert fault(("a", FLOATS, 0.005, ""), (END, FLOATS, 0.0005, "")) is None
+    assert fault(("a", FLOATS, 0.02, ""), (END, FLOATS, 0.0005, "")) == "a"
+    assert fault(("a", FLOATS, 0.005, ""), (END, FLOATS, 0.002, "")) == "a"
+    assert fault(("a", FLOATS, 0.005, "")) == "a"
+
+
+def test_nothing_is_judged_behind_a_layer_that_rounds_its_states(script: Dict[str, Any]) -> None:
+    fault, layer = partial(fault_of, script), "com.microsoft.DynamicQuantizeLSTM(x) -> y"
+    assert fault(("a", layer, 0.1, ""), ("b", FLOATS, 0.4, ""), (END, FLOATS, 0.4, "")) is None
+    assert fault(("a", layer, 0.3, ""), (END, FLOATS, 0.4, "")) == "a"
+    assert fault(("a", FLOATS, 0.02, ""), ("b", layer, 0.1, "")) == "a"
+
+
+def test_tiny_outputs_are_as_exact_as_a_sigmoid(script: Dict[str, Any]) -> None:
+    wanted = np.asarray([1e-5, np.inf], np.float32)
+    assert script["_apart"](wanted, wanted + np.float32(1e-7)) == 0
+    assert script["_apart"](wanted, wanted + np.float32(1e-6)) == pytest.approx(0.1, rel=0.01)
+    assert script["_apart"](np.arange(3), np.arange(3.0)) == float("inf")
+
+
+def test_nets_that_take_a_second_of_sound_are_run(script: Dict[str, Any]) -> None:
+    from runtime_arm.netdef import NetDef, OperatorDef
+    from runtime_arm.pair.metadata import TensorInfo
+    from runtime_arm.pair.pair import Pair
+
+    def shapes(*shape: Any) -> List[Any]:
+        net = NetDef(op=(OperatorDef.of("Relu", ["x"], ["y"]),), external_input=("x",), external_output=("y",))
+        pair = Pair(NetDef(), net, [TensorInfo("x", shape, "float32")], [TensorInfo("y", shape, "float32")], {})
+        return [choice()["x"].shape for choice in script["_choices"](pair)]
+
+    assert shapes("n", "samples")[-1] == (1, 16000)
+    assert max(shape[-1] for shape in shapes("n", 3, "h", "w")) < 1000
+    assert shapes(2, 7) == [(2, 7)]
 
 
 def test_support_that_disagrees_with_export_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
