@@ -300,7 +300,7 @@ class Model:
             if given is not None and self.decoder.kind != "keypoints":
                 self._tell(f"{source}: not used, for the result, {self.decoder.kind}, has no classes to name")
             return None if self.decoder.kind != "keypoints" else list(labels)
-        return fitting(labels, self.entry.get("classes"), source, self._tell)
+        return fitting(labels, self.entry.get("classes"), source, self._tell, behind=self.decoder.kind == "mask")
 
     def _rule(self, given: Optional[Dict[str, Any]], changes: Dict[str, Any]) -> Dict[str, Any]:
         """The preprocessing with what is to be changed in it; checked."""
