@@ -219,7 +219,7 @@ def test_points_of_a_hand() -> None:
     points = np.tile(np.asarray([21.0, 42.0, 7.0]), 21)[None]
     points[0, -3:] = [112.0, 140.0, 0.0]
     world = ("", np.zeros((1, 63)))
-    result = points_of(("", points), ("Sigmoid", number(logit(0.8))), ("Sigmoid", number(0.0)), world, size=224)
+    result = points_of(("", points), ("", number(0.8)), ("", number(0.5)), world, size=224)
     assert isinstance(result, Keypoints)
     assert (len(result), result[0].name, result[20].name) == (21, "wrist", "little finger tip")
     np.testing.assert_allclose(result[0].point, np.asarray([21, 42 - 28]) * 128 / 224, atol=1e-4)

@@ -50,17 +50,18 @@ def recognise(facts: Facts) -> Optional[Parameters]:
     if facts.picture is None or not all(output.shape for output in facts.outputs):
         return None
     size, shapes = (facts.picture.height, facts.picture.width), [output.dims for output in facts.outputs]
-    numbers = 3
+    numbers, logit = 3, False
     if (size, shapes) == ((224, 224), [(63,), (), (), (63,)]):
         flag = facts.outputs[1]
     elif (size, shapes) == ((256, 256), [(195,), (), (256, 256), (64, 64, 39), (117,)]):
         flag, numbers = facts.outputs[1], 5
     elif size == (192, 192) and shapes in ([(1404,), ()], [(1404,), (160,), (142,), (142,), (10,), (10,), ()]):
         flag = facts.outputs[-1]
+        logit = flag.made_by not in SIGMOIDS
     else:
         return None
     roles = {"points": facts.outputs[0].name, "flag": flag.name}
-    return {"outputs": roles, "numbers": numbers, "logit": flag.made_by not in SIGMOIDS}
+    return {"outputs": roles, "numbers": numbers, "logit": logit}
 
 
 DECODER = Decoder(
