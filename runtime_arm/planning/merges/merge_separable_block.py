@@ -15,7 +15,9 @@ from runtime_arm.registry.layouts import Planes, Tiles
 
 
 def merges(last: Step, before: Before) -> Iterator[Merge]:
-    """The merges that end with this step."""
+    """The merges that end with this step, a convolution of pictures."""
+    if len(last.out_specs[0].shape) != 4:
+        return
     if is_depthwise(last):
         expand = _without_addend(before(last))
         if expand is not None and not is_depthwise(expand) and not any(last.inputs[3:]):
