@@ -285,6 +285,20 @@ def test_a_keyword_spotter_hears_a_word_in_each_window() -> None:
     assert result[0].score > 0.9
 
 
+def test_a_net_that_a_user_says_hears_takes_a_row_of_samples() -> None:
+    """As BirdNET, whose scores are logits and whose 144,000 samples may be seconds of any length."""
+    outputs: Dict[str, Content] = {"output": np.asarray([[-9.0, 9.0, -9.0]])}
+    told = pytest.raises(armnet.ArmnetError, match=r"it takes data \(n, 144000\). If these are samples, say --task")
+    with opened(outputs, shape=("n", 144000)) as model, told:
+        model.predict("bird.wav")
+    with opened(outputs, shape=("n", 144000), labels=LABELS, task="sounds") as model:
+        assert model.entry["sound"] == {"input": "data", "window": 144000, "hop": 72000, "rate": 16000}
+        result = model.predict(np.zeros(150000, np.float32))
+    assert [event.label for event in result] == ["bee"]
+    with opened(outputs, shape=("n", 300, 40), task="keywords") as model:
+        assert "sound" not in model.entry
+
+
 def test_masks() -> None:
     scores = np.zeros((1, 5, SIDE, SIDE))
     scores[0, 3, :, SIDE // 2 :] = 9.0
