@@ -156,10 +156,10 @@ def _merge(node: Node, results: List[str]) -> None:
 def svdf(node: Node) -> None:
     """Inputs: X, feature and time weights, bias, state. 8-bit time weights are dequantised."""
     features = node.between("features")
-    if is_hybrid(node, 1, old=True):
+    if is_hybrid(node, 1):
         node.add(
             "HybridFullyConnected",
-            [node.input(0), signed_weights(node, 1)],
+            [node.input(0), node.input(1)],
             [features],
             domain="tflite",
             W_scales=weight_scales(node, 1),
