@@ -126,6 +126,13 @@ def test_tiny_outputs_are_as_exact_as_a_sigmoid(script: Dict[str, Any]) -> None:
     assert script["_apart"](np.arange(3), np.arange(3.0)) == float("inf")
 
 
+def test_suggested_sizes_take_the_place_of_open_ones(script: Dict[str, Any]) -> None:
+    from runtime_arm.pair.metadata import TensorInfo
+
+    infos = [TensorInfo("x", ("n", 3, None), "float32"), TensorInfo("y", (2,), "int64")]
+    assert [info.shape for info in script["_with"](infos, {"x": (4, 3, 7)})] == [(4, 3, 7), (2,)]
+
+
 def test_nets_that_take_a_second_of_sound_are_run(script: Dict[str, Any]) -> None:
     from runtime_arm.netdef import NetDef, OperatorDef
     from runtime_arm.pair.metadata import TensorInfo
