@@ -102,6 +102,35 @@ def test_rounding_that_grows_is_told_from_faults(script: Dict[str, Any], monkeyp
     assert script["_fault"]([], bad, feeds).blob == "p"
 
 
+def test_tiny_outputs_are_as_exact_as_a_sigmoid(script: Dict[str, Any]) -> None:
+    wanted = np.asarray([1e-5, np.inf], np.float32)
+    assert script["_apart"](wanted, wanted + np.float32(1e-7)) == 0
+    assert script["_apart"](wanted, wanted + np.float32(1e-6)) == pytest.approx(0.1, rel=0.01)
+    assert script["_apart"](np.arange(3), np.arange(3.0)) == float("inf")
+
+
+def test_suggested_sizes_take_the_place_of_open_ones(script: Dict[str, Any]) -> None:
+    from runtime_arm.pair.metadata import TensorInfo
+
+    infos = [TensorInfo("x", ("n", 3, None), "float32"), TensorInfo("y", (2,), "int64")]
+    assert [info.shape for info in script["_with"](infos, {"x": (4, 3, 7)})] == [(4, 3, 7), (2,)]
+
+
+def test_nets_that_take_a_second_of_sound_are_run(script: Dict[str, Any]) -> None:
+    from runtime_arm.netdef import NetDef, OperatorDef
+    from runtime_arm.pair.metadata import TensorInfo
+    from runtime_arm.pair.pair import Pair
+
+    def shapes(*shape: Any) -> List[Any]:
+        net = NetDef(op=(OperatorDef.of("Relu", ["x"], ["y"]),), external_input=("x",), external_output=("y",))
+        pair = Pair(NetDef(), net, [TensorInfo("x", shape, "float32")], [TensorInfo("y", shape, "float32")], {})
+        return [choice()["x"].shape for choice in script["_choices"](pair)]
+
+    assert shapes("n", "samples")[-1] == (1, 16000)
+    assert max(shape[-1] for shape in shapes("n", 3, "h", "w")) < 1000
+    assert shapes(2, 7) == [(2, 7)]
+
+
 def test_support_that_disagrees_with_export_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from exporter.common.support_rows import Support
 

@@ -34,11 +34,18 @@ def tflite_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
         forms.setdefault(tensor.index, []).append((tensor.name, blob, channels_first))
     written = [index for operation in graph.operations for index in operation.outputs if index in values]
     seen = [
-        Seen(tensor, blob, np.moveaxis(values[index], -1, 1) if channels_first else values[index])
+        Seen(tensor, blob, _as_blob(values[index], channels_first))
         for index in written
         for tensor, blob, channels_first in forms.get(index, ())
     ]
     return Evidence(f"{name}, reference kernels", seen, exact=True)
+
+
+def _as_blob(value: Array, channels_first: bool) -> Array:
+    """A tensor as the pair holds it: complex numbers as pairs of floats, see ``rules/signal.py``."""
+    if value.dtype.kind == "c":
+        return np.stack([value.real, value.imag], axis=-1)
+    return np.moveaxis(value, -1, 1) if channels_first else value
 
 
 def tflite_runtime() -> Tuple[Any, str]:

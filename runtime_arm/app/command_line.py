@@ -22,6 +22,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+        self.register("action", None, _Gather)
         self._negative_number_matcher = re.compile(r"-\.?\d")  # so that ``-1..1`` is a word and no option
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -45,6 +46,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sys.exit(_told(self.prog, f"{message}; {self.prog} --help tells more", REFUSED))
+
+
+class _Gather(argparse._StoreAction):
+    """Stores what an option is given. Words of an option that takes several are gathered when it is given again."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        before: Any = getattr(namespace, self.dest, None)
+        if option_string and self.nargs == "+" and self.type is None and before is not self.default:
+            values = [*before, *values]
+        super().__call__(parser, namespace, values, option_string)
 
 
 def _parsers(action: argparse.Action) -> Sequence[argparse.ArgumentParser]:

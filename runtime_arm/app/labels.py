@@ -22,12 +22,17 @@ def read_labels(path: Union[str, os.PathLike[str]]) -> List[str]:
 
 
 def fitting(
-    labels: Optional[Sequence[str]], count: Optional[int], source: str, notice: Callable[[str], None]
+    labels: Optional[Sequence[str]],
+    count: Optional[int],
+    source: str,
+    notice: Callable[[str], None],
+    behind: bool = False,
 ) -> Optional[List[str]]:
     """The labels of ``count`` classes. A first line that names a background which the net lacks is dropped, with a
     notice, and so are empty lines at the end. UsageError for any other number of labels.
 
-    count: None if the net does not tell; then all are taken.
+    count: None if the net does not tell; then all are taken. behind: the first class is what lies behind all others,
+    so that one label less names the others.
     """
     if labels is None:
         return None
@@ -39,4 +44,8 @@ def fitting(
     if len(given) == count + 1 and given[0].strip().lower() in BACKGROUNDS:
         notice(f"{source}: the first label {given[0]!r} is left out, for the net has {count} classes without it")
         return given[1:]
+    if behind and len(given) == count - 1 and given[0].strip().lower() not in BACKGROUNDS:
+        if len(given) > 1:
+            notice(f"{source}: has a label less than the net has classes; the first class is taken for the background")
+        return [BACKGROUNDS[0], *given]
     raise UsageError(f"{source}: has {len(given)} labels, the net has {count} classes")

@@ -129,7 +129,10 @@ class Model:
         if "sound" in self.entry:
             return [self.answer_heard(windows_heard(self, self.wave_of(x, rate)), options)]
         if isinstance(x, (str, os.PathLike)) and is_sound(x):
-            raise FeedError(f"{os.fspath(x)}: a sound, but the net does not take one")
+            raise FeedError(
+                f"{os.fspath(x)}: a sound, but the net is not known to take one; it takes {self._inputs()}. "
+                "If these are samples, say --task keywords; if not, give arrays, as .npz or NAME=FILE"
+            )
         return [self._of_picture(x, options)]
 
     def arrays_of(self, x: Any) -> Optional[Dict[str, Any]]:
@@ -209,8 +212,9 @@ class Model:
     def prepared(self, x: Any) -> Prepared:
         """A picture as the net's input. FeedError if the net takes something else, or if it cannot be read."""
         if self.input is None:
-            takes = ", ".join(f"{info.name} {info.shape_text()}" for info in self.pair.inputs)
-            raise FeedError(f"the net does not take one picture, but {takes}: give arrays, as .npz or NAME=FILE")
+            raise FeedError(
+                f"the net does not take one picture, but {self._inputs()}: give arrays, as .npz or NAME=FILE"
+            )
         name = os.fspath(x) if isinstance(x, (str, os.PathLike)) else "the picture"
         info = self.input
         picture = open_picture(x, name)
@@ -283,6 +287,9 @@ class Model:
             return value
         return (value.astype(np.float32) - quantization["zero_point"]) * np.float32(quantization["scale"])
 
+    def _inputs(self) -> str:
+        return ", ".join(f"{info.name} {info.shape_text()}" for info in self.pair.inputs)
+
     def _quantization(self, name: str) -> Optional[Mapping[str, Any]]:
         found = (self.pair.meta.get("quantization") or {}).get(name)
         return found if isinstance(found, Mapping) and {"scale", "zero_point"} <= set(found) else None
@@ -300,7 +307,7 @@ class Model:
             if given is not None and self.decoder.kind != "keypoints":
                 self._tell(f"{source}: not used, for the result, {self.decoder.kind}, has no classes to name")
             return None if self.decoder.kind != "keypoints" else list(labels)
-        return fitting(labels, self.entry.get("classes"), source, self._tell)
+        return fitting(labels, self.entry.get("classes"), source, self._tell, behind=self.decoder.kind == "mask")
 
     def _rule(self, given: Optional[Dict[str, Any]], changes: Dict[str, Any]) -> Dict[str, Any]:
         """The preprocessing with what is to be changed in it; checked."""

@@ -42,6 +42,7 @@ BONES: Tuple[Tuple[int, int], ...] = (
 )
 BONES += ((11, 13), (13, 15), (12, 14), (14, 16))
 VISIBLE = 0.3  # points with a lower score are not drawn
+MOST_LINES = 64  # more points, such as those of a face, are told in one line
 
 
 class Keypoint(NamedTuple):
@@ -74,6 +75,11 @@ class Keypoints(Result):
         return {"kind": self.kind, "points": points}
 
     def lines(self) -> List[str]:
+        if len(self.points) > MOST_LINES:
+            x, y = zip(*(one.point for one in self.points))
+            extent = f"({min(x):.0f}, {min(y):.0f})-({max(x):.0f}, {max(y):.0f})"
+            best = max(one.score for one in self.points)
+            return [f"{best:10.6g}  {len(self.points)} points within {extent}; --json lists them"]
         return [f"{one.score:10.6g}  {one.name} at ({one.point[0]:.0f}, {one.point[1]:.0f})" for one in self.points]
 
     def draw(self, picture: Any) -> Any:

@@ -89,9 +89,13 @@ def stated(task: str, facts: Facts) -> Dict[str, Any]:
 
 def _guessed(decoder: str, facts: Facts) -> Dict[str, Any]:
     """Parameters for a decoder that the user names: of the first output, which is the only one of most nets."""
+    if decoder == "keywords":
+        from runtime_arm.results.decoders.keywords import stated as of_sound
+
+        return of_sound(facts)
     output = facts.outputs[0]
     roles = {"classes": "scores", "mask": "scores", "heatmaps": "heat", "image": "picture", "depth": "values"}
-    roles.update(embedding="vector", ctc="characters", keywords="scores", fastestdet="boxes", movenet="points")
+    roles.update(embedding="vector", ctc="characters", fastestdet="boxes", movenet="points")
     roles.update(yolov5="boxes", yolov8="boxes", yolox="boxes", nanodet="boxes", text_boxes="map")
     found: Dict[str, Any] = {"outputs": {roles[decoder]: output.name}} if decoder in roles else {}
     if decoder in ("classes", "embedding") and output.shape is not None:

@@ -190,13 +190,63 @@ def test_classes_that_do_not_exclude_each_other() -> None:
     assert result[1].score == pytest.approx(0.7, abs=0.01)
 
 
-def test_palms() -> None:
-    raw, scores = np.zeros((1, 2016, 18)), np.full((1, 2016, 1), -9.0)
-    x, y, w, h = centre_size(in_letterbox(WANTED) * 3)  # an input of 192 pixels
-    at = 2 * (int(y // 8) * 24 + int(x // 8))  # of two anchors a cell
+@pytest.mark.parametrize(
+    ("label", "size", "rows", "numbers", "zero"), [("palm", 192, 2016, 18, 0.0), ("face", 224, 2254, 12, 127.5)]
+)
+def test_detectors_of_mediapipe(label: str, size: int, rows: int, numbers: int, zero: float) -> None:
+    """Of palms, and of the faces of bodies. zero: the value of a pixel that is fed as 0."""
+    raw, scores = np.zeros((1, rows, numbers)), np.full((1, rows, 1), -9.0)
+    x, y, w, h = centre_size(in_letterbox(WANTED) * (size / SIDE))
+    at = 2 * (int(y // 8) * (size // 8) + int(x // 8))  # of two anchors a cell
     raw[0, at, :4] = x - (x // 8 + 0.5) * 8, y - (y // 8 + 0.5) * 8, w, h
     scores[0, at] = logit(0.9)
-    found_one(answer({"boxes": raw, "scores": scores}, shape=(1, 3, 192, 192)), "palm")
+    with opened({"boxes": raw, "scores": scores}, shape=(1, 3, size, size)) as model:
+        found_one(model.predict(PICTURE), label)
+        assert (model.rule["mean"], model.rule["mean"] + model.rule["std"]) == (zero, 255.0)
+
+
+def points_of(*outputs: Tuple[str, np.ndarray], size: int, **options: Any) -> Any:
+    """What a network of MediaPipe that finds points answers; outputs: each with the function that it passes through."""
+    named: Dict[str, Content] = {f"Identity_{place}": [content] for place, content in enumerate(outputs)}
+    return answer(named, shape=(1, 3, size, size), **options)
+
+
+def number(value: float) -> np.ndarray:
+    return np.asarray([[value]])
+
+
+def test_points_of_a_hand() -> None:
+    points = np.tile(np.asarray([21.0, 42.0, 7.0]), 21)[None]
+    points[0, -3:] = [112.0, 140.0, 0.0]
+    world = ("", np.zeros((1, 63)))
+    result = points_of(("", points), ("", number(0.8)), ("", number(0.5)), world, size=224)
+    assert isinstance(result, Keypoints)
+    assert (len(result), result[0].name, result[20].name) == (21, "wrist", "little finger tip")
+    np.testing.assert_allclose(result[0].point, np.asarray([21, 42 - 28]) * 128 / 224, atol=1e-4)
+    np.testing.assert_allclose(result[20].point, np.asarray([112, 140 - 28]) * 128 / 224, atol=1e-4)
+    np.testing.assert_allclose([one.score for one in result], 0.8, atol=1e-6)
+
+
+def test_points_of_a_body_count_as_far_as_they_are_visible() -> None:
+    rows = np.zeros((39, 5))
+    rows[:, :2], rows[:, 3] = (128.0, 128.0), logit(0.9)
+    rows[32, 3] = logit(0.2)
+    sizes = ((1, 256, 256, 1), (1, 64, 64, 39), (1, 117))
+    others = [("", np.zeros(size)) for size in sizes]
+    result = points_of(("", rows.reshape(1, -1)), ("Sigmoid", number(logit(0.7))), *others, size=256)
+    assert (len(result), result[0].name, result[32].name) == (33, "nose", "right toe")
+    np.testing.assert_allclose(result[0].point, (64, 48), atol=1e-4)
+    np.testing.assert_allclose([result[0].score, result[32].score], [0.7, 0.2], atol=1e-6)
+
+
+def test_points_of_a_face_are_told_in_one_line() -> None:
+    places = np.stack([np.linspace(20, 170, 468), np.linspace(40, 150, 468), np.zeros(468)], axis=1)
+    result = points_of(("", places.reshape(1, 1, 1, -1)), ("", number(logit(0.6)).reshape(1, 1, 1, 1)), size=192)
+    assert len(result) == 468
+    np.testing.assert_allclose(result[467].point, np.asarray([170, 150 - 24]) * 128 / 192, atol=1e-4)
+    (line,) = result.lines()
+    assert line.strip() == "0.6  468 points within (13, 11)-(113, 84); --json lists them"
+    assert len(result.to_dict()["points"]) == 468
 
 
 def test_heat_maps() -> None:
@@ -233,6 +283,20 @@ def test_a_keyword_spotter_hears_a_word_in_each_window() -> None:
     assert result.kind == "sound events"
     assert [(event.label, event.start) for event in result] == [("yes", 0.0)]
     assert result[0].score > 0.9
+
+
+def test_a_net_that_a_user_says_hears_takes_a_row_of_samples() -> None:
+    """As BirdNET, whose scores are logits and whose 144,000 samples may be seconds of any length."""
+    outputs: Dict[str, Content] = {"output": np.asarray([[-9.0, 9.0, -9.0]])}
+    told = pytest.raises(armnet.ArmnetError, match=r"it takes data \(n, 144000\). If these are samples, say --task")
+    with opened(outputs, shape=("n", 144000)) as model, told:
+        model.predict("bird.wav")
+    with opened(outputs, shape=("n", 144000), labels=LABELS, task="sounds") as model:
+        assert model.entry["sound"] == {"input": "data", "window": 144000, "hop": 72000, "rate": 16000}
+        result = model.predict(np.zeros(150000, np.float32))
+    assert [event.label for event in result] == ["bee"]
+    with opened(outputs, shape=("n", 300, 40), task="keywords") as model:
+        assert "sound" not in model.entry
 
 
 def test_masks() -> None:
@@ -275,6 +339,8 @@ def test_pictures_depths_and_embeddings() -> None:
         ({"output": np.zeros((1, 7))}, (1, 20)),  # a table
         ({"output": [("Softmax", np.zeros((1, 12, 50)))]}, (1, 3, 64, 64)),  # many softmaxes
         ({"heat": np.zeros((1, 17, 16, 16))}, (1, 3, 64, 64)),
+        ({"a": np.zeros((1, 63)), "b": np.zeros((1, 1)), "c": np.zeros((1, 1))}, (1, 3, 224, 224)),  # no hand's outputs
+        ({"a": np.zeros((1, 1404)), "b": np.zeros((1, 1))}, (1, 3, 224, 224)),  # no face's size
     ],
 )
 def test_what_may_be_anything_stays_tensors(outputs: Dict[str, Content], shape: Sequence[int]) -> None:

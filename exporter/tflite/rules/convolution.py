@@ -69,16 +69,25 @@ def weights(node: Node, index: int, axes: Sequence[int], stem: str = "weights") 
     value = node.constant_value(index, stem)
     if value.ndim != len(axes):
         raise ExportError(f"{stem} {node.tensor(index).name!r} must have {len(axes)} dimensions, not {value.ndim}")
+    value = value.view(np.int8) if value.dtype == np.uint8 and node.dtype(0).kind == "f" else value
     return node.constant(f"{node.tensor(index).name}_nchw", np.ascontiguousarray(value.transpose(axes)))
 
 
-def is_hybrid(node: Node, index: int) -> bool:
-    """Whether the weights are 8-bit integers while the blobs are floats."""
+def is_hybrid(node: Node, index: int, old: bool = False) -> bool:
+    """Whether the weights are 8-bit integers while the blobs are floats; old: those that old files call UINT8, too."""
     if node.dtype(index).kind == "f":
         return False
-    if node.dtype(index) != np.int8:
+    if node.dtype(index) != np.int8 and not (old and node.dtype(index) == np.uint8):
         raise ExportError(f"weights of type {node.tensor(index).type} cannot be combined with float inputs")
     return True
+
+
+def signed_weights(node: Node, index: int) -> str:
+    """The blob of 8-bit weights for floats. LiteRT's kernels read the bytes of UINT8 as int8, and so does this."""
+    if node.dtype(index) == np.int8:
+        return node.input(index)
+    value = node.constant_value(index, "8-bit weights")
+    return node.constant(f"{node.tensor(index).name}_int8", value.view(np.int8))
 
 
 def weight_scales(node: Node, index: int) -> List[float]:
@@ -89,6 +98,14 @@ def weight_scales(node: Node, index: int) -> List[float]:
     if quantization.zero_point.any():
         raise ExportError(f"the weights {node.tensor(index).name!r} must have the zero point 0")
     return [float(scale) for scale in quantization.scale]
+
+
+def only_scale(node: Node, index: int) -> float:
+    """The scale of 8-bit weights, of any sign."""
+    scales = weight_scales(node, index)
+    if len(scales) != 1:
+        raise ExportError(f"tensor {node.tensor(index).name!r} must have one scale")
+    return scales[0]
 
 
 def bias(node: Node, index: int) -> List[str]:
@@ -131,9 +148,11 @@ def conv_3d(node: Node) -> None:
 
 
 def _convolve(node: Node, axes: Sequence[int], kernel: Sequence[int], group: int) -> None:
-    hybrid = is_hybrid(node, 1)
+    hybrid = is_hybrid(node, 1, old=node.type == "CONV_2D")
     type = "Conv" if not hybrid else "HybridDepthwiseConv" if node.type == "DEPTHWISE_CONV_2D" else "HybridConv"
-    more: Dict[str, Any] = {"W_scales": weight_scales(node, 1), "domain": "tflite"} if hybrid else {}
+    more: Dict[str, Any] = {"domain": "tflite"} if hybrid else {}
+    if hybrid:
+        more["W_scales"] = weight_scales(node, 1) if node.dtype(1) == np.int8 else [only_scale(node, 1)]
     inputs = [node.input(0, channels_first=True), weights(node, 1, axes), *bias(node, 2)]
     with node.activated(channels_first=True) as output:
         node.add(type, inputs, [output], **window(node, 0, kernel), group=group if group != 1 else None, **more)

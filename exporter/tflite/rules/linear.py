@@ -8,7 +8,7 @@ import numpy as np
 
 from exporter.tflite.node import Node
 from exporter.tflite.rules import rule
-from exporter.tflite.rules.convolution import bias, is_hybrid, weight_scales
+from exporter.tflite.rules.convolution import bias, is_hybrid, signed_weights, weight_scales
 from runtime_arm.errors import ExportError
 
 
@@ -23,7 +23,7 @@ def fully_connected(node: Node) -> None:
     x = node.input(0)
     if not dims or dims[-1] != length or (len(dims) != 2 and not keeps):
         x, rank = _as_rows(node, length), 2
-    if is_hybrid(node, 1):
+    if is_hybrid(node, 1, old=True):
         return _hybrid(node, x)
     offset = node.input(2) if node.has(2) else node.constant("bias", np.zeros(rows, np.float32))
     with node.activated() as output:
@@ -35,7 +35,7 @@ def _hybrid(node: Node, x: str) -> None:
     with node.activated() as output:
         node.add(
             "HybridFullyConnected",
-            [x, node.input(1), *bias(node, 2)],
+            [x, signed_weights(node, 1), *bias(node, 2)],
             [output],
             domain="tflite",
             W_scales=weight_scales(node, 1),

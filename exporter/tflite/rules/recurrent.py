@@ -8,7 +8,7 @@ import numpy as np
 
 from exporter.tflite.node import Node
 from exporter.tflite.rules import rule
-from exporter.tflite.rules.convolution import is_hybrid, weight_scales
+from exporter.tflite.rules.convolution import is_hybrid, only_scale, signed_weights, weight_scales
 from exporter.tflite.rules.quantisation import as_floats
 from runtime_arm.errors import ExportError
 
@@ -28,20 +28,15 @@ def _inputs(node: Node, indices: Sequence[Optional[int]]) -> Tuple[List[str], Di
     """The blobs of the inputs at these indices, and the scales of 8-bit weights among them."""
     names, scales, integers = [], [], False
     for index in indices:
-        given = index is not None and node.has(index)
-        names.append(node.input(index) if given and index is not None else "")
-        hybrid = given and index is not None and node.value(index) is not None and is_hybrid(node, index)
-        scales.append(_only_scale(node, index) if hybrid and index is not None else 0.0)
+        if index is None or not node.has(index):
+            names.append("")
+            scales.append(0.0)
+            continue
+        hybrid = node.value(index) is not None and is_hybrid(node, index, old=True)
+        names.append(signed_weights(node, index) if hybrid else node.input(index))
+        scales.append(only_scale(node, index) if hybrid else 0.0)
         integers = integers or hybrid
     return names, {"scales": scales} if integers else {}
-
-
-def _only_scale(node: Node, index: int) -> float:
-    """The scale of 8-bit weights, of any sign."""
-    scales = weight_scales(node, index)
-    if len(scales) != 1:
-        raise ExportError(f"tensor {node.tensor(index).name!r} must have one scale")
-    return scales[0]
 
 
 def arguments_of(node: Node) -> Dict[str, Any]:

@@ -14,7 +14,9 @@ from runtime_arm.registry.layouts import Planes, Tiles
 
 
 def merges(last: Step, before: Before) -> Iterator[Merge]:
-    """The merges that end with this step, where small products are fast."""
+    """The merges that end with this step, a convolution of pictures, where small products are fast."""
+    if len(last.out_specs[0].shape) != 4:
+        return
     from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
 
     if is_depthwise(last):

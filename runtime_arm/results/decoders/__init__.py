@@ -17,6 +17,8 @@ DECODERS: Dict[str, str] = {
     "ultraface": "ultraface",
     "retinaface": "retinaface",
     "blazeface": "blazeface",
+    "palms": "palms",
+    "landmarks": "landmarks",
     "mtcnn": "mtcnn",
     "ssd": "ssd",
     "fastestdet": "fastestdet",

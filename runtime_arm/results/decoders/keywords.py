@@ -50,24 +50,32 @@ def recognise(facts: Facts) -> Optional[Parameters]:
         return None
     if facts.inputs[0].shape is not None and tuple(facts.inputs[0].shape[1:]) == _FEATURES:
         return _of_features(facts)
-    info, output = facts.inputs[0], facts.outputs[0]
-    samples = [size for size in info.shape or () if size not in (1, None) and not isinstance(size, str)]
-    count = classes_of(output.shape)
-    if len(samples) != 1 or len(info.shape or ()) > 3 or count is None or info.dtype not in ("float32", "int16"):
+    found = stated(facts)
+    if "sound" not in found or found["scores"] == "softmax":
         return None
-    (window,) = samples
-    assert isinstance(window, int)
-    named = any(word in info.name.lower() for word in ("audio", "wav", "sound", "speech", "pcm"))
+    window, name = found["sound"]["window"], facts.inputs[0].name.lower()
+    named = any(word in name for word in ("audio", "wav", "sound", "speech", "pcm"))
     if not RATE * _SECONDS[0] <= window <= RATE * _SECONDS[1] or not (named or window % 400 == 0):
         return None
-    if output.made_by not in (*SOFTMAXES, *SIGMOIDS):
-        return None
-    return {
-        "outputs": {"scores": output.name},
-        "classes": count,
-        "scores": "probabilities" if output.made_by in SOFTMAXES else "independent",
-        "sound": {"input": info.name, "window": window, "hop": window // 2, "rate": RATE},
-    }
+    return found
+
+
+def stated(facts: Facts) -> Parameters:
+    """The parameters of a net of which a user says that it hears: of its first output, and with the sound that it takes
+    if its only input is a row of numbers."""
+    output, made_by = facts.outputs[0], facts.outputs[0].made_by
+    count = classes_of(output.shape)
+    found: Parameters = {"outputs": {"scores": output.name}}
+    if count is None:
+        return found
+    known = {**dict.fromkeys(SOFTMAXES, "probabilities"), **dict.fromkeys(SIGMOIDS, "independent")}
+    found.update(classes=count, scores=known.get(made_by, "softmax"))
+    info = facts.inputs[0]
+    samples = [size for size in info.shape or () if isinstance(size, int) and size != 1]
+    if len(facts.inputs) == len(samples) == 1 and len(info.shape or ()) <= 3 and info.dtype in ("float32", "int16"):
+        (window,) = samples
+        found["sound"] = {"input": info.name, "window": window, "hop": max(window // 2, 1), "rate": RATE}
+    return found
 
 
 def _of_features(facts: Facts) -> Optional[Parameters]:

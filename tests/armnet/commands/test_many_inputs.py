@@ -98,7 +98,10 @@ def test_a_damaged_input_alone_is_a_mistake_in_one_line(armnet: Armnet, digits: 
     for name, problem in save_damaged(tmp_path).items():
         refused(armnet("run", digits, tmp_path / name), name, problem)
     (tmp_path / "words.wav").write_text("no sound")
-    refused(armnet("run", digits, tmp_path / "words.wav"), "words.wav: a sound, but the net does not take one")
+    refused(
+        armnet("run", digits, tmp_path / "words.wav"),
+        "words.wav: a sound, but the net is not known to take one; it takes image",
+    )
     refused(armnet("run", digits, tmp_path / "*.bmp"), "no file fits this pattern")
     (tmp_path / "nothing").mkdir()
     refused(armnet("run", digits, tmp_path / "nothing"), "holds no picture, video or .npz")

@@ -8,7 +8,9 @@ from typing import Any, Sequence
 import numpy as np
 import pytest
 
+from armnet.comparison import compare
 from exporter import export
+from exporter.compare.witness import witness
 from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
@@ -130,6 +132,18 @@ def test_products(tmp_path: Path, part: str) -> None:
     parts = np.fft.rfft2(x[:, :4].astype(np.float64)) * factor  # LiteRT multiplies complex numbers of one shape only
     (result,) = ours(tmp_path, model.to_bytes([y]), {"x": x})
     np.testing.assert_allclose(result, parts.real if part == "REAL" else parts.imag, rtol=0, atol=1e-4)
+
+
+def test_a_spectrum_is_compared_as_pairs_of_floats(tmp_path: Path) -> None:
+    model, spectrum = with_spectrum()
+    y = model.tensor("y")
+    model.operator("COMPLEX_ABS", [spectrum], [y])
+    (tmp_path / "model.tflite").write_bytes(model.to_bytes([y]))
+    blobs = {seen.name: seen.value for seen in witness([tmp_path / "model.tflite"], {"x": floats(*SHAPE)}).seen}
+    np.testing.assert_allclose(np.hypot(blobs["s"][..., 0], blobs["s"][..., 1]), blobs["y"], rtol=1e-5)
+    found = compare([tmp_path / "model.tflite"], export(tmp_path / "model.tflite"), {"x": floats(*SHAPE)})
+    assert [blob.blob for blob in found.blobs] == ["s", "y"]
+    assert found.first is None
 
 
 def test_other_operators_on_complex_numbers_are_refused(tmp_path: Path) -> None:

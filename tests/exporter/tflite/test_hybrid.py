@@ -24,15 +24,17 @@ def model(
     bias: bool = True,
     axis: int = 0,
     signs: bool = False,
+    dtype: str = "int8",
     **fields: Any,
 ) -> Tuple[bytes, Dict[str, Any]]:
-    """One layer with int8 weights that have this number of scales; signs: some are negative, and one is 0."""
+    """One layer with 8-bit weights that have this number of scales; signs: some are negative, and one is 0."""
     rng = np.random.default_rng(sum(filters))
     net = Model()
     source = net.input("x", x.shape)
     of_weights = rng.uniform(0.001, 0.01, scales) * (np.arange(scales) % 3 - 1 if signs else 1)
     quantization = Quantization(of_weights, [0] * scales, axis)
-    weights = net.constant("w", rng.integers(-127, 128, filters).astype(np.int8), quantization=quantization)
+    integers = rng.integers(-127, 128, filters).astype(np.int8).view(dtype)
+    weights = net.constant("w", integers, quantization=quantization)
     offset = net.constant("b", rng.standard_normal(filters[axis])) if bias else -1
     y = net.tensor("y")
     net.operator(type, [source, weights, offset], [y], options, version=version, **fields)
@@ -79,6 +81,32 @@ def test_scales_that_are_negative_or_zero(tmp_path: Path, type: str, scales: int
     else:
         data, feeds = model(type, options, x, filters, scales, version, True, axis, True, **fields)
     assert_equal(tmp_path, data, feeds)
+
+
+STEPS = {"Padding": 0, "StrideW": 1, "StrideH": 1}
+
+
+@pytest.mark.parametrize("filters", [1, 6])
+def test_old_files_call_the_type_of_weights_uint8(tmp_path: Path, filters: int) -> None:
+    """The bytes are those of int8 all the same."""
+    shape, x = (filters, 2, 3, 3), values(2, 5, 6, 3)
+    assert_equal(tmp_path, *model("CONV_2D", "Conv2DOptions", x, shape, 1, 5, dtype="uint8", **STEPS))
+    for scales in {1, filters}:
+        shape, x = (filters, 17), values(5, 17)
+        layer = model("FULLY_CONNECTED", "FullyConnectedOptions", x, shape, scales, 9, dtype="uint8")
+        assert_equal(tmp_path, *layer)
+
+
+def test_weights_of_uint8_that_no_kernel_takes(tmp_path: Path) -> None:
+    """LiteRT refuses them in depthwise convolutions, and ignores all scales but one in others."""
+    x, depthwise = values(1, 4, 4, 3), {**STEPS, "DepthMultiplier": 1}
+    layer = model(
+        "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", x, (1, 2, 2, 3), 1, 6, axis=3, dtype="uint8", **depthwise
+    )
+    with pytest.raises(ExportError, match="type UINT8 cannot be combined with float inputs"):
+        ours(tmp_path, *layer)
+    with pytest.raises(ExportError, match="must have one scale"):
+        ours(tmp_path, *model("CONV_2D", "Conv2DOptions", x, (4, 2, 2, 3), 4, 5, dtype="uint8", **STEPS))
 
 
 def product(x: Any, shape: Sequence[int], quantization: Quantization) -> Tuple[bytes, Dict[str, Any]]:

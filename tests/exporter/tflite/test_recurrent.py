@@ -19,16 +19,17 @@ MOST_TERMS = 256  # sums over inputs, states and steps
 
 
 class Weights:
-    """Random constants of a model: floats, or int8 with a scale, positive, negative or 0."""
+    """Random constants of a model: floats, or int8 with a scale, positive, negative or 0; dtype: what the file calls
+    these integers."""
 
-    def __init__(self, model: Model, hybrid: bool = False):
-        self._model, self._hybrid = model, hybrid
+    def __init__(self, model: Model, hybrid: bool = False, dtype: str = "int8"):
+        self._model, self._hybrid, self._dtype = model, hybrid, dtype
         self._rng = np.random.default_rng(11)
 
     def matrix(self, *shape: int) -> int:
         if not self._hybrid:
             return self.vector(*shape)
-        values = self._rng.integers(-127, 128, shape).astype(np.int8)
+        values = self._rng.integers(-127, 128, shape).astype(np.int8).view(self._dtype)
         place = len(self._model.tensors)
         scale = [0.004, -0.003, 0.005, 0.0, 0.002][place % 5]
         return self._model.constant(f"w{place}", values, quantization=Quantization([scale]))
@@ -107,13 +108,14 @@ def test_an_lstm_over_a_sequence(tmp_path: Path, kind: str, time_major: bool) ->
     assert_runs_alike(tmp_path, model.to_bytes([y]), values)
 
 
-def test_an_lstm_with_eight_bit_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_an_lstm_with_eight_bit_weights(tmp_path: Path, dtype: str) -> None:
     model, values = Model(), sequence()
     x = model.input("x", values.shape)
     y = model.tensor("y")
     model.operator(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
-        lstm_inputs(Weights(model, hybrid=True), x, projected=3),
+        lstm_inputs(Weights(model, hybrid=True, dtype=dtype), x, projected=3),
         [y],
         "UnidirectionalSequenceLSTMOptions",
         FusedActivationFunction=4,
@@ -171,12 +173,12 @@ def test_the_basic_form_of_an_lstm(tmp_path: Path) -> None:
 RNNS: Dict[str, Callable[[], Any]] = {"RNN": lambda: sequence()[:, 0], "UNIDIRECTIONAL_SEQUENCE_RNN": sequence}
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
 @pytest.mark.parametrize("type", RNNS)
-def test_a_recurrent_layer(tmp_path: Path, type: str, hybrid: bool) -> None:
+def test_a_recurrent_layer(tmp_path: Path, type: str, dtype: str) -> None:
     model, values = Model(), RNNS[type]()
     x = model.input("x", values.shape)
-    weights, y = Weights(model, hybrid), model.tensor("y")
+    weights, y = Weights(model, dtype != "float32", dtype), model.tensor("y")
     inputs = [
         x,
         weights.matrix(HIDDEN, DEPTH),

@@ -35,6 +35,17 @@ def test_labels_of_another_number_are_refused(labels: List[str]) -> None:
         fitting(labels, 2, "labels.txt", print)
 
 
+def test_labels_of_a_mask_may_leave_out_what_lies_behind() -> None:
+    notices: List[str] = []
+    assert fitting(["selfie"], 2, "the labels", notices.append, behind=True) == ["background", "selfie"]
+    assert not notices
+    assert fitting(["cat", "dog"], 3, "labels.txt", notices.append, behind=True) == ["background", "cat", "dog"]
+    assert "the first class is taken for the background" in notices[0]
+    for labels in ([], ["cat"], ["background", "cat"]):
+        with pytest.raises(UsageError, match=f"{len(labels)} labels, the net has 3 classes"):
+            fitting(labels, 3, "labels.txt", print, behind=True)
+
+
 def test_empty_lines_at_the_end_are_no_labels() -> None:
     assert fitting(["cat", "dog", "", " "], 2, "labels.txt", print) == ["cat", "dog"]
     assert fitting(["cat", "dog"], None, "labels.txt", print) == ["cat", "dog"]

@@ -188,3 +188,26 @@ def test_a_block_of_few_channels_passes_planes_to_the_next_one(small_products: N
     for name in ("p", "y"):
         assert_close(result[name], expected[name], terms=1000, magnitude=1000)
     run_paranoid(net, {"x": x})
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_blocks_of_sounds_and_volumes_run_unmerged(rank: int, expanded: bool, small_products: None) -> None:
+    """As in speech networks: the layouts of merged blocks are those of pictures."""
+    draw, one, three = np.random.default_rng(2), [1] * rank, [3] * rank
+    values = {"e_w": (16, 16, *one), "f_w": (16, 1, *three), "p_w": (4, 16, *one)}
+    fills = tuple(fill(name, draw.standard_normal(shape).astype(np.float32)) for name, shape in values.items())
+    ops = [
+        OperatorDef.of("Conv", ["x", "e_w"], ["e"], kernels=one),
+        OperatorDef.of(
+            "ConvRelu", ["e" if expanded else "x", "f_w"], ["f"], kernels=three, pads=[1] * 2 * rank, group=16
+        ),
+        OperatorDef.of("Conv", ["f", "p_w"], ["y"], kernels=one),
+    ][not expanded :]
+    net = NetDef(op=tuple(ops), external_input=("x", *values), external_output=("y",))
+    x = draw.standard_normal((2, 16, *[5] * rank)).astype(np.float32)
+    plain = net.replace(op=tuple(op.replace(engine="REFERENCE") for op in ops))
+    with Predictor(Pair.from_nets(NetDef(op=fills), net), threads=1) as predictor:
+        result = predictor.run({"x": x})["y"]
+    with Predictor(Pair.from_nets(NetDef(op=fills), plain), threads=1) as predictor:
+        assert_close(result, predictor.run({"x": x})["y"], terms=16 * 16 * 3**rank)

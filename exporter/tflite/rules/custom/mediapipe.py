@@ -110,9 +110,11 @@ def transform_tensor(node: Node) -> None:
 
 @rule(custom_type("TransformLandmarks"))
 def transform_landmarks(node: Node) -> None:
-    given, scale = read_map(node.operation.custom_options), 1.0
-    dimensions = int(given.get("dimensions", 3))
+    """Version 2 has no options: a point is what lies along the last dimension."""
     if _version(node) == 1:
-        (scale,) = (float(value) for value in _required(dict(given), "scale"))
+        given: Dict[str, Any] = dict(read_map(node.operation.custom_options))
+        dimensions, scale = int(given.get("dimensions", 3)), float(_required(given, "scale")[0])
+    else:
+        dimensions, scale = node.known_dims(0, rank=3)[-1], 1.0
     names = [node.input(0), node.input(1)]
     node.add("TransformLandmarks", names, [node.output()], domain="tflite", dimensions=dimensions, scale=scale)
