@@ -30,7 +30,7 @@ from runtime_arm.engines.tiled import epilogue
 from runtime_arm.engines.tiled.columns import Columns, Matrix, by_channel, is_pointwise, multiply_strip, on_the_way
 from runtime_arm.engines.tiled.depthwise import Depthwise, sums, taps_of
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of
-from runtime_arm.engines.tiled.option import Option, may_run, tiling
+from runtime_arm.engines.tiled.option import Option, is_image, may_run, tiling
 from runtime_arm.engines.tiled.strips import FLOAT32, ImageRows, Target, clear, clear_borders, image_rows, in_turn
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
@@ -72,7 +72,7 @@ def filtered_products(
 
 def suits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
     """Whether this runs a block where BLAS packs, and its bias may be shifted."""
-    return _fits(op, inputs, y) and _may_shift(*inputs[3:6])
+    return is_image(inputs[0]) and is_image(y) and _fits(op, inputs, y) and _may_shift(*inputs[3:6])
 
 
 def _fits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
