@@ -30,7 +30,7 @@ from runtime_arm.engines.tiled import epilogue
 from runtime_arm.engines.tiled.columns import Columns, Matrix, by_channel, is_pointwise, multiply_strip, on_the_way
 from runtime_arm.engines.tiled.depthwise import Depthwise, sums, taps_of
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of
-from runtime_arm.engines.tiled.option import Option, may_run, tiling
+from runtime_arm.engines.tiled.option import Option, is_image, may_run, tiling
 from runtime_arm.engines.tiled.strips import FLOAT32, ImageRows, Target, clear, clear_borders, image_rows, in_turn
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
@@ -48,9 +48,9 @@ from runtime_arm.registry.steps import Step, shaped
 def filtered_products(
     op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
 ) -> Iterator[Option]:
-    """Of a block without expand."""
+    """Of a block without expand whose bias may be shifted, which was found out when it was merged (``suits``)."""
     y, addend, parts = outputs[0], inputs[7], parts_of(op)
-    if gemm.multiplies_small() or not suits(op, inputs, y):
+    if gemm.multiplies_small() or not _fits(op, inputs, y):
         return
     depthwise, project = _convolutions(parts, inputs)
     between, of = _layouts(depthwise, inputs[0], y)
@@ -71,13 +71,19 @@ def filtered_products(
 
 
 def suits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
-    """Whether this runs a block where BLAS packs."""
-    addend, parts = inputs[7], parts_of(op)
+    """Whether this runs a block where BLAS packs, and its bias may be shifted."""
+    return is_image(inputs[0]) and is_image(y) and _fits(op, inputs, y) and _may_shift(*inputs[3:6])
+
+
+def _fits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
+    c, addend, parts = inputs[6], inputs[7], parts_of(op)
     if parts.expand is not None or parts.project is None or not limits_of(parts.depthwise):
         return False
     if not (may_run(parts.depthwise, "DEPTHWISE") and may_run(parts.project, "POINTWISE")):
         return False
-    if (addend is not None and addend.shape != y.shape) or not _may_shift(*inputs[3:7]):
+    if addend is not None and addend.shape != y.shape:
+        return False
+    if any(spec is None or spec.value is None for spec in inputs[3:6]) or (c is not None and c.value is None):
         return False
     depthwise, project = _convolutions(parts, inputs)
     if not is_pointwise(project) or project.group > 1 or project.channels_last or project.output_shape != y.shape:
@@ -94,17 +100,11 @@ def _layouts(depthwise: Convolution, x: Optional[TensorSpec], y: TensorSpec) -> 
     return between, in_step(x, between, window, reach, border)
 
 
-def _may_shift(
-    w: Optional[TensorSpec], b: Optional[TensorSpec], reader: Optional[TensorSpec], c: Optional[TensorSpec]
-) -> bool:
+def _may_shift(w: Optional[TensorSpec], b: Optional[TensorSpec], reader: Optional[TensorSpec]) -> bool:
     """Whether the depthwise convolution has a bias that may be left to the other one."""
-    if (
-        w is None
-        or b is None
-        or reader is None
-        or any(spec is not None and spec.value is None for spec in (w, b, reader, c))
-    ):
-        return False
+    assert w is not None
+    assert b is not None
+    assert reader is not None
     return not (outweighs(np.asarray(b.value), np.asarray(w.value)) or has_outlier(np.asarray(reader.value)))
 
 

@@ -72,6 +72,27 @@ def test_a_block_is_not_merged_where_small_products_are_slow(monkeypatch: pytest
     assert convolutions(pair()) == APART
 
 
+def test_where_small_products_are_slow_two_are_merged_if_a_bias_can_be_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
+    block = pair()
+    bias = np.linspace(-1, 1, 96).astype(np.float32)
+    init_net = block.init_net.replace(op=(*block.init_net.op, fill("f_b", bias)))
+    names = tuple(op.output[0] for op in init_net.op)
+    ops = [op.replace(input=("e", "f_w", "f_b")) if op.output == ("f",) else op for op in block.predict_net.op]
+    net = block.predict_net.replace(op=tuple(ops), external_input=("x", *names))
+    biased = Pair.from_nets(init_net.replace(external_output=names), net)
+    assert convolutions(biased) == ["ConvRelu", *MERGED]
+    with Predictor(biased, threads=1) as predictor:
+        alone, kept = predictor.run({"x": X}), predictor.run({"x": X}, keep=["f"])
+    np.testing.assert_array_equal(alone["y"], kept["y"])
+    apart = net.replace(op=tuple(op.replace(engine="REFERENCE") for op in ops))
+    with Predictor(Pair.from_nets(biased.init_net, apart), threads=1) as predictor:
+        expected = predictor.run({"x": X}, keep=["f"])
+    for name, result in kept.items():
+        assert_close(result, expected[name], terms=96 * 9 * 16, what=name)
+    run_paranoid(biased, {"x": X})
+
+
 @pytest.mark.parametrize(
     "engines", [("POINTWISE", "", ""), ("", "DEPTHWISE", ""), ("", "", "REFERENCE"), ("", "!TOEPLITZ", "")]
 )

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from device_tests.suite.kernels import specs_of
 from runtime_arm.engines.conv import gemm, shifts
 from runtime_arm.engines.tiled import depthwise, filtered_products
+from runtime_arm.registry.schema import lookup
 from tests.runtime_arm.engines.tiled.test_separable_block_kernel import Problem
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16])
@@ -21,6 +23,12 @@ def slow_at_small_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulates a CPU whose BLAS packs small matrices, too."""
     monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
     monkeypatch.setattr(shifts, "MOST", 1e3)
+
+
+def suits(problem: Problem) -> bool:
+    specs = specs_of(problem.inputs, problem.constants)
+    (y,) = lookup(problem.op).infer(problem.op, specs)
+    return filtered_products.suits(problem.op, specs, y)
 
 
 @settings(max_examples=60)
@@ -74,15 +82,23 @@ def test_unsupported_blocks_have_no_options(arguments: Any) -> None:
 
 def test_a_bias_that_outweighs_the_products_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem((1, 32, 8), (9, 9), activations=("", "Clip", ""), without="expand")
-    assert problem.options()
+    assert suits(problem)
     problem.inputs[4][3] = 1e6
-    assert not problem.options()
+    assert not suits(problem)
 
 
 def test_a_weight_that_outweighs_the_others_keeps_the_bias_where_it_is() -> None:
     problem = Problem((1, 32, 8), (9, 9), activations=("", "Clip", ""), without="expand")
+    assert suits(problem)
     problem.inputs[5][2, 3] = 1e6
-    assert not problem.options()
+    assert not suits(problem)
+
+
+def test_blobs_without_elements_cannot_lie_in_tiles() -> None:
+    problem = Problem((1, 32, 8), (9, 9), activations=("", "Relu", ""), without="expand")
+    assert suits(problem)
+    problem.inputs[0] = problem.inputs[0][:0]
+    assert not suits(problem)
 
 
 def test_it_is_for_a_blas_that_packs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +106,3 @@ def test_it_is_for_a_blas_that_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {option.kernel.engine for option in problem.options()} == {"DEPTHWISE"}
     monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
     assert {option.kernel.engine for option in problem.options()} == {"TOEPLITZ"}
-
-
-assert filtered_products
