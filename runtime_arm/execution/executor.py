@@ -79,11 +79,12 @@ class Executor:
         Feeds are arrays or QuantizedTensors. carry: blobs that are not fetched, by the feed that they are in the next
         run; such a feed may be left out, and is then what the run before left.
         """
-        out = out or {}
         with np.errstate(all="ignore"):
             if not carry and self._carried is not None:
                 self._carried.forget()  # this run uses the memory in which it was left
             segment = self._walk_carrying(feeds, fetches, carry) if carry else self._walk(feeds, fetches)
+            if not out:
+                return {name: self._fetch(segment, name).content() for name in fetches}
             values = {name: self._fetch(segment, name) for name in fetches}
             for name, target in out.items():
                 _check_target(name, target, values[name].array)
@@ -124,16 +125,18 @@ class Executor:
     def plan(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
         """The first segment for inputs like these; the segments after a border are compiled when they run."""
         self._leave_to_parent()
-        key = (*fetches, *((name, *_likeness(feeds[name])) for name in sorted(feeds)))
-        if key not in self._entries:
+        key = (*fetches, *[(name, *_likeness(feeds[name])) for name in sorted(feeds)])
+        segment = self._entries.get(key)
+        if segment is None:
             self._make_room()
             with np.errstate(all="ignore"):
                 specs = {name: spec_of(value) for name, value in feeds.items()}
                 env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
                 env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
-                self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
-        self._entries.move_to_end(key)
-        return self._entries[key]
+                segment = self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
+        elif len(self._entries) > 1:
+            self._entries.move_to_end(key)
+        return segment
 
     def plans(self) -> List[Segment]:
         """The first segments of the plans that are kept, the most recent last."""
