@@ -42,12 +42,15 @@ def shaped(buffer: Array, *shape: int) -> Array:
 def multiply(a: Array, b: Array, out: Array) -> Step:
     """out = a @ b; leading dimensions broadcast.
 
-    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes.
+    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes. A matrix of
+    one row or column is given to it as a vector, for BLAS multiplies that without packing.
     """
     x, y, to = (array.reshape(array.shape[-2:]) if _is_matrix(array) else array for array in (a, b, out))
-    suits = x.ndim == y.ndim == to.ndim == 2 and min(*x.shape, *y.shape) > 1 and x.dtype == y.dtype == to.dtype
-    if suits and to.flags.c_contiguous and all(one.flags.forc for one in (x, y)):
-        return partial(x.dot, y, to)
+    plain = x.ndim == y.ndim == to.ndim == 2 and x.dtype == y.dtype == to.dtype and x.dtype.kind == "f" and x.size > 0
+    if plain and to.flags.c_contiguous and x.flags.forc and y.flags.forc:
+        if len(x) == 1:
+            return partial(x[0].dot, y, to[0])
+        return partial(x.dot, y[:, 0], to[:, 0]) if y.shape[1] == 1 else partial(x.dot, y, to)
     return partial(np.matmul, a, b, out=out)
 
 

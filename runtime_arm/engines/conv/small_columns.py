@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 17  # elements of the columns: half a second-level cache
 TURNING = 10**6  # multiplies up to which BLAS turns the products round in no more time, having no need to pack
-REPEATED = 1 << 13  # elements of a blob whose bias is repeated for all pixels
+REPEATED = 1 << 13  # elements of a blob whose bias is repeated for all pixels, or whose padding has its own memory
 TINY, FEW_RUNS = 1 << 20, 1024  # multiplies, and runs of pixels to copy, that take less than the calls of other ways
 
 
@@ -120,12 +120,12 @@ class SmallColumns(NamedTuple):
         return self._channels_first(call) if self.channels_first else self._channels_last(call)
 
     def _channels_first(self, call: Call) -> List[Step]:
-        convolution, scratch, whole = self.convolution, call.scratch[0], self._whole(call)
-        padded = shaped(scratch, convolution.batch, convolution.channels, *self.padded)
-        columns = shaped(scratch[padded.size :], convolution.batch, convolution.terms, math.prod(self.window.output))
-        windows = self._windows(padded.transpose(0, 2, 3, 1)).transpose(0, 5, 3, 4, 1, 2)
+        convolution, whole = self.convolution, self._whole(call)
+        steps, padded = self._pad(call)
+        columns = shaped(self._columns(call), convolution.batch, convolution.terms, math.prod(self.window.output))
+        windows = self._windows(padded).transpose(0, 5, 3, 4, 1, 2)
         return [
-            *self._pad(call, padded),
+            *steps,
             copy(columns.reshape(windows.shape), windows),
             multiply(call.inputs[1].reshape(convolution.filters, -1), columns, whole),
             *_finish(call, whole, whole),
@@ -156,12 +156,11 @@ class SmallColumns(NamedTuple):
 
     def _gathered(self, call: Call) -> Tuple[List[Step], Array, Array]:
         """The steps that fill the columns, a row for each pixel; those columns, and room for products beside them."""
-        convolution, scratch = self.convolution, call.scratch[0]
-        padded = shaped(scratch, convolution.batch, *self.padded, convolution.channels)
-        columns = shaped(scratch[padded.size :], self.pixels, convolution.terms)
-        windows = self._windows(padded)
-        steps = [*self._pad(call, padded.transpose(0, 3, 1, 2)), copy(columns.reshape(windows.shape), windows)]
-        return steps, columns, shaped(scratch[padded.size + columns.size :], self.pixels, convolution.filters)
+        steps, padded = self._pad(call)
+        buffer, windows = self._columns(call), self._windows(padded)
+        columns = shaped(buffer, self.pixels, self.convolution.terms)
+        products = shaped(buffer[columns.size :], self.pixels, self.convolution.filters)
+        return [*steps, copy(columns.reshape(windows.shape), windows)], columns, products
 
     def _matrix(self, call: Call) -> Array:
         matrix: Array = call.packed("rows of taps", lambda: in_lines(_by_taps(call.inputs[1])))
@@ -171,11 +170,24 @@ class SmallColumns(NamedTuple):
         """Y as (N, M, pixels)."""
         return call.outputs[0].reshape(self.convolution.batch, self.convolution.filters, -1)
 
-    def _pad(self, call: Call, padded: Array) -> List[Step]:
-        """Copies X into (N, C, H + padding, W + padding), among zeros."""
+    def _columns(self, call: Call) -> Array:
+        """The scratch memory behind the padded images."""
+        return call.scratch[0][self._padded_size :]
+
+    def _pad(self, call: Call) -> Tuple[List[Step], Array]:
+        """The steps that copy X among zeros, and the result, a view (N, H + padding, W + padding, C).
+
+        Where it is small, it has memory of its own, whose zeros stay.
+        """
+        batch, channels, stays = self.convolution.batch, self.convolution.channels, self._padded_size <= REPEATED
+        shape = (batch, channels, *self.padded) if self.channels_first else (batch, *self.padded, channels)
+        memory = shaped(call.scratch[0], *shape)
+        if stays:
+            memory = call.packed(f"padded {shape}", lambda: np.zeros(shape, memory.dtype))
+        padded: Array = memory.transpose(0, 2, 3, 1) if self.channels_first else memory
         rows, wide = (slice(head, head + image) for head, image in zip(self.window.head, self.window.image))
-        whole = copy(padded[:, :, rows, wide], call.inputs[0])
-        return [copy(padded, ZERO), whole] if padded.size > call.inputs[0].size else [whole]
+        whole = copy(padded[:, rows, wide].transpose(0, 3, 1, 2), call.inputs[0])
+        return [whole] if stays or padded.size == call.inputs[0].size else [copy(memory, ZERO), whole], padded
 
     def _windows(self, padded: Array) -> Array:
         """A view (N, rows, columns, kh, kw, C) of what lies under the kernel in (N, H, W, C)."""
