@@ -137,7 +137,7 @@ class Predictor:
         if keep or out is not None or carry:
             wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
             fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
-        with self._turn, self._blas:
+        with self._turn.lock, self._blas:
             if self._state or self._kept:
                 given = {**self._state, **feeds}
                 results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
@@ -154,17 +154,17 @@ class Predictor:
         """
         feeds = {**self._state, **{info.name: info.example((shapes or {}).get(info.name)) for info in self.pair.inputs}}
         fetches = list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept]))
-        with self._turn, self._blas:
+        with self._turn.lock, self._blas:
             return self.executor.plan(feeds, fetches)
 
     def reset(self) -> None:
         """Give the blobs that keep their content from run to run the content that they had before the first run."""
-        with self._turn:
+        with self._turn.lock:
             self._state = dict(self._first_state)
 
     def close(self) -> None:
         """Free the memory. A later run is refused; closing twice is allowed."""
-        with self._turn:
+        with self._turn.lock:
             if self._executor is not None:
                 self._executor.close()
             self._executor = None

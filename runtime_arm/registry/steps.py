@@ -34,6 +34,13 @@ def copy(target: Array, source: Array) -> Step:
     return partial(np.copyto, target, source)
 
 
+def into(ufunc: np.ufunc, a: Array, b: Array, out: Array) -> Step:
+    """out = ufunc(a, b). To pass it by position takes 0.2 us less, which two ufuncs warn about."""
+    if ufunc in (np.maximum, np.minimum):
+        return partial(ufunc, a, b, out=out)
+    return partial(ufunc, a, b, out)
+
+
 def shaped(buffer: Array, *shape: int) -> Array:
     """The beginning of a scratch buffer as an array of this shape."""
     return buffer[: math.prod(shape)].reshape(shape)

@@ -16,7 +16,6 @@ before that: the channels are last in rows and columns of pixels. Few channels l
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, multiply, shaped
+from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, into, multiply, shaped
 
 if TYPE_CHECKING:
     from runtime_arm.engines.tiled.strip_pooling import Pooling
@@ -204,7 +203,7 @@ def _largest(parts: Sequence[Array], out: Array) -> Iterator[Step]:
     if not others:
         yield copy(out, first)
     for other in others:
-        yield partial(np.maximum, first, other, out=out)
+        yield into(np.maximum, first, other, out)
         first = out
 
 
@@ -226,7 +225,7 @@ def _finish(call: Call, whole: Array, products: Array) -> List[Step]:
     passes += [(bound, level(value, whole)) for bound, value in tail.limits]
     steps: List[Step] = []
     for ufunc, operand in passes:
-        steps.append(partial(ufunc, products, operand, out=whole))
+        steps.append(into(ufunc, products, operand, whole))
         products = whole
     if products is not whole:
         steps.append(copy(whole, products))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
-from runtime_arm.registry.steps import in_turn, multiply
+from runtime_arm.registry.steps import in_turn, into, multiply
 
 
 def product64(a: Array, b: Array) -> Array:
@@ -114,9 +113,8 @@ def fc_numpy(call: Call) -> Run:
     rows, columns = matrix_part(call, (x.shape[0], w.shape[1]))
     y, _ = fc_part(call)
     b = call.inputs[2].reshape(-1)[columns]
-    if len(y) == 1:
-        return in_turn([multiply(x[rows], w[:, columns], y), partial(np.add, y[0], b, y[0])])
-    return in_turn([multiply(x[rows], w[:, columns], y), partial(np.add, y, b, y)])
+    line = y[0] if len(y) == 1 else y
+    return in_turn([multiply(x[rows], w[:, columns], y), into(np.add, line, b, line)])
 
 
 def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:

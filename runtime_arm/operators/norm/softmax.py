@@ -24,6 +24,8 @@ from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
+LEAST_SUM = 1e-16  # of the powers of a row without its maximum: those that float32 cannot hold are 1e-22 of it
+
 
 def as_stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
     """X's shape as (outer, n, inner), where n elements are normalised together.
@@ -107,10 +109,12 @@ def _block_rows(rows: int, n: int) -> int:
 
 
 def _softmax_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """Sums; and the powers of a block of several rows, which may have to be made again from X."""
+    """Sums; and powers, which may have to be made again from X: those of a row or of a block of several rows."""
     rows, n, inner = as_stack(op, outputs[0].shape)
-    if inner != 1 or rows == 1:
+    if inner != 1:
         return [_statistics(op, outputs)]
+    if rows == 1:
+        return [_statistics(op, outputs), TensorSpec((n,), outputs[0].dtype)]
     count, dtype = _block_rows(rows, n), outputs[0].dtype
     return [TensorSpec((count, sums_columns(n)), dtype), TensorSpec((count if count > 1 else 0, n), dtype)]
 
@@ -144,17 +148,21 @@ def softmax_numpy(call: Call) -> Run:
 
 
 def _row(call: Call) -> Run:
-    """Softmax of all of X, in as few and as cheap calls as possible."""
-    x, y, statistic = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1), call.scratch[0].reshape(())
-    ones, largest, subtract, exp, divide = np.ones(x.size, x.dtype), np.maximum.reduce, np.subtract, np.exp, np.divide
-    add_up = y.dot
+    """Softmax of all of X, in as few and as cheap calls as possible: without a maximum, if the sum of the powers shows
+    that none was too large and that those which count were not too small."""
+    x, y, statistic, powers = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1), *call.scratch
+    total, ones = statistic.reshape(()), np.ones(x.size, x.dtype)
+    exp, add_up, divide = np.exp, powers.dot, np.divide
 
     def run() -> None:
-        largest(x, 0, None, statistic)
-        subtract(x, statistic, y)
-        exp(y, y)
-        add_up(ones, statistic)
-        divide(y, statistic, y)
+        exp(x, powers)
+        add_up(ones, total)
+        if not LEAST_SUM < total.item() < 1 / LEAST_SUM:
+            np.maximum.reduce(x, 0, None, total)
+            np.subtract(x, total, powers)
+            exp(powers, powers)
+            add_up(ones, total)
+        divide(powers, total, y)
 
     return run if x.size else _nothing
 
