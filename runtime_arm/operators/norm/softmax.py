@@ -24,6 +24,7 @@ from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
+FEW = 256  # elements of a single row that get memory of their own for their powers
 LEAST_SUM = 1e-16  # of the powers of a row without its maximum: those that float32 cannot hold are 1e-22 of it
 
 
@@ -111,7 +112,7 @@ def _block_rows(rows: int, n: int) -> int:
 def _softmax_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     """Sums; and powers, which may have to be made again from X: those of a row or of a block of several rows."""
     rows, n, inner = as_stack(op, outputs[0].shape)
-    if inner != 1:
+    if inner != 1 or (rows == 1 and n > FEW):
         return [_statistics(op, outputs)]
     if rows == 1:
         return [_statistics(op, outputs), TensorSpec((n,), outputs[0].dtype)]
@@ -148,16 +149,17 @@ def softmax_numpy(call: Call) -> Run:
 
 
 def _row(call: Call) -> Run:
-    """Softmax of all of X, in as few and as cheap calls as possible: without a maximum, if the sum of the powers shows
-    that none was too large and that those which count were not too small."""
-    x, y, statistic, powers = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1), *call.scratch
-    total, ones = statistic.reshape(()), np.ones(x.size, x.dtype)
+    """Softmax of all of X, in as few and as cheap calls as possible: where there is room for the powers, without a
+    maximum, if their sum shows that none was too large and that those which count were not too small."""
+    x, y, statistic, *room = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1), *call.scratch
+    powers, total, ones = (room[0] if room else y), statistic.reshape(()), np.ones(x.size, x.dtype)
     exp, add_up, divide = np.exp, powers.dot, np.divide
 
     def run() -> None:
-        exp(x, powers)
-        add_up(ones, total)
-        if not LEAST_SUM < total.item() < 1 / LEAST_SUM:
+        if room:
+            exp(x, powers)
+            add_up(ones, total)
+        if not (room and LEAST_SUM < total.item() < 1 / LEAST_SUM):
             np.maximum.reduce(x, 0, None, total)
             np.subtract(x, total, powers)
             exp(powers, powers)
