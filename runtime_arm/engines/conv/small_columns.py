@@ -171,7 +171,8 @@ class SmallColumns(NamedTuple):
 
     def _columns(self, call: Call) -> Array:
         """The scratch memory behind the padded images."""
-        return call.scratch[0][self._padded_size :]
+        behind: Array = call.scratch[0][self._padded_size :]
+        return behind
 
     def _pad(self, call: Call) -> Tuple[List[Step], Array]:
         """The steps that copy X among zeros, and the result, a view (N, H + padding, W + padding, C).

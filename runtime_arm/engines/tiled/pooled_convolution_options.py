@@ -38,9 +38,7 @@ def pooled_convolutions(
         yield option._replace(kernel=_of_layer(option.kernel, first), work=option.work._replace(moves=moves))
 
 
-def _in_small_columns(
-    layer: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Pooling
-) -> Iterator[Option]:
+def _in_small_columns(layer: OperatorDef, inputs: Specs, y: TensorSpec, pooling: Pooling) -> Iterator[Option]:
     """The option of a small image, by one worker, between blobs (N, C, H, W)."""
     small = SmallColumns.of(layer, inputs) if may_run(layer, "IM2COL") and pooling.comes_first(layer) else None
     if small is None or not small.can_pool(y):

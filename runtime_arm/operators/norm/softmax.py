@@ -160,7 +160,7 @@ def _row(call: Call) -> Run:
             exp(x, powers)
             add_up(ones, total)
         if not (room and LEAST_SUM < total.item() < 1 / LEAST_SUM):
-            np.maximum.reduce(x, 0, None, total)
+            np.maximum.reduce(x, axis=0, out=total)
             np.subtract(x, total, powers)
             exp(powers, powers)
             add_up(ones, total)
