@@ -167,7 +167,8 @@ class SmallColumns(NamedTuple):
 
     def _whole(self, call: Call) -> Array:
         """Y as (N, M, pixels)."""
-        return call.outputs[0].reshape(self.convolution.batch, self.convolution.filters, -1)
+        whole: Array = call.outputs[0].reshape(self.convolution.batch, self.convolution.filters, -1)
+        return whole
 
     def _columns(self, call: Call) -> Array:
         """The scratch memory behind the padded images."""
