@@ -16,7 +16,7 @@ before that: the channels are last in rows and columns of pixels. Few channels l
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -32,9 +32,6 @@ from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, into, multiply, shaped
-
-if TYPE_CHECKING:
-    from runtime_arm.engines.tiled.strip_pooling import Pooling
 
 MOST = 1 << 17  # elements of the columns: half a second-level cache
 TURNING = 10**6  # multiplies up to which BLAS turns the products round in no more time, having no need to pack
@@ -103,19 +100,22 @@ class SmallColumns(NamedTuple):
         return self.convolution.batch * self.convolution.channels * math.prod(self.padded)
 
     @property
+    def _padded_in_scratch(self) -> int:
+        """Elements that the padded images take of the scratch memory: none, if they have memory of their own."""
+        return 0 if self._padded_size <= REPEATED else self._padded_size
+
+    @property
     def scratch(self) -> int:
         """Elements of the padded images, the columns and the products."""
-        return self._padded_size + self.pixels * (self.convolution.terms + self.convolution.filters)
+        return self._padded_in_scratch + self.pixels * (self.convolution.terms + self.convolution.filters)
 
     def can_pool(self, y: TensorSpec) -> bool:
         """Whether pooling into ``y`` fits into the memory of the columns and takes few calls."""
         largest = self.convolution.batch * self.convolution.filters * y.shape[2] * (self.window.output[1] + y.shape[3])
         return self.is_tiny and not self.channels_first and largest <= self.pixels * self.convolution.terms
 
-    def steps(self, call: Call, pooling: Optional[Pooling] = None) -> List[Step]:
-        """All of the convolution, and what follows it. pooling: a pool between the products and that."""
-        if pooling is not None:
-            return self._pooled(call, pooling)
+    def steps(self, call: Call) -> List[Step]:
+        """All of the convolution, and what follows it."""
         return self._channels_first(call) if self.channels_first else self._channels_last(call)
 
     def _channels_first(self, call: Call) -> List[Step]:
@@ -139,18 +139,21 @@ class SmallColumns(NamedTuple):
         turned = products.reshape(len(whole), -1, self.convolution.filters).swapaxes(1, 2)
         return [*steps, multiply(columns, matrix, products), *_finish(call, whole, turned)]
 
-    def _pooled(self, call: Call, pooling: Pooling) -> List[Step]:
-        """The pool while the channels are last: rows of an image, and then columns, are long runs or at least whole
-        pixels."""
-        whole, (size, filters) = self._whole(call), (pooling.stride, self.convolution.filters)
+    def pooled_steps(self, call: Call, kernel: Sequence[int], stride: int) -> List[Step]:
+        """The same with a max pool between the products and what follows them, for which ``can_pool`` must hold.
+
+        It comes while the channels are last: rows of an image, and then columns, are long runs or at least whole
+        pixels. Windows neither overlap nor reach beyond the image.
+        """
+        whole, filters = self._whole(call), self.convolution.filters
         steps, columns, products = self._gathered(call)
         image = products.reshape(self.convolution.batch, *self.window.output, filters)
         down, across = call.outputs[0].shape[2:]
         rows = shaped(columns.reshape(-1), len(image), down, image.shape[2], filters)
         pixels = shaped(columns.reshape(-1)[rows.size :], len(image), down, across, filters)
-        lines = [image[:, k : k + down * size : size][:, :down] for k in range(pooling.kernel[0])]
+        lines = [image[:, k::stride][:, :down] for k in range(kernel[0])]
         steps += [multiply(columns, self._matrix(call), products), *_largest(lines, rows)]
-        steps += _largest([rows[:, :, k::size][:, :, :across] for k in range(pooling.kernel[1])], pixels)
+        steps += _largest([rows[:, :, k::stride][:, :, :across] for k in range(kernel[1])], pixels)
         return [*steps, *_finish(call, whole, pixels.reshape(len(image), -1, filters).swapaxes(1, 2))]
 
     def _gathered(self, call: Call) -> Tuple[List[Step], Array, Array]:
@@ -172,7 +175,7 @@ class SmallColumns(NamedTuple):
 
     def _columns(self, call: Call) -> Array:
         """The scratch memory behind the padded images."""
-        behind: Array = call.scratch[0][self._padded_size :]
+        behind: Array = call.scratch[0][self._padded_in_scratch :]
         return behind
 
     def _pad(self, call: Call) -> Tuple[List[Step], Array]:
@@ -180,11 +183,12 @@ class SmallColumns(NamedTuple):
 
         Where it is small, it has memory of its own, whose zeros stay.
         """
-        batch, channels, stays = self.convolution.batch, self.convolution.channels, self._padded_size <= REPEATED
+        batch, channels, stays = self.convolution.batch, self.convolution.channels, not self._padded_in_scratch
         shape = (batch, channels, *self.padded) if self.channels_first else (batch, *self.padded, channels)
-        memory = shaped(call.scratch[0], *shape)
         if stays:
-            memory = call.packed(f"padded {shape}", lambda: np.zeros(shape, memory.dtype))
+            memory = call.packed(f"padded {shape}", lambda: np.zeros(shape, call.scratch[0].dtype))
+        else:
+            memory = shaped(call.scratch[0], *shape)
         padded: Array = memory.transpose(0, 2, 3, 1) if self.channels_first else memory
         rows, wide = (slice(head, head + image) for head, image in zip(self.window.head, self.window.image))
         whole = copy(padded[:, rows, wide].transpose(0, 3, 1, 2), call.inputs[0])

@@ -48,7 +48,7 @@ def _in_small_columns(layer: OperatorDef, inputs: Specs, y: TensorSpec, pooling:
         return None
 
     def bind(call: Call) -> Run:
-        return in_turn(small.steps(call, pooling))
+        return in_turn(small.pooled_steps(call, pooling.kernel, pooling.stride))
 
     scratch = fixed([TensorSpec((small.scratch,), FLOAT32), *tail_scratch(layer, inputs, [y])])
     return Option((None,) * len(inputs), (None,), _of_layer(Kernel("IM2COL", bind, scratch=scratch), layer), Work(0, 0))
