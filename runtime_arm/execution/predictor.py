@@ -252,7 +252,7 @@ def _placement(device: Optional[str], half: bool) -> Optional[Placement]:
 
 def _plain(info: TensorInfo) -> Optional[Tuple[np.dtype, int]]:
     """The dtype and the rank of an input of numbers; None if one of them is open."""
-    if info.dtype in (None, "object") or info.shape is None:
+    if info.dtype is None or info.shape is None or np.dtype(info.dtype).kind not in "fiub":
         return None
     return np.dtype(info.dtype), len(info.shape)
 

@@ -23,6 +23,7 @@ from runtime_arm.registry.steps import Step, in_turn
 
 SCORES = 1 << 16  # elements of a block of scores: 256 KB of float32, which stay in the cache
 FEW = 1 << 14  # elements of all scores that are not worth sharing
+KEPT = 64  # blocks whose calls stay bound: small problems have no more, and in others binding takes little of the time
 OPEN = (-1, -1)
 Heads = Tuple[int, slice]  # a batch and heads of keys: what one worker does at a time
 Prepare = Callable[[Heads], Run]
@@ -163,7 +164,9 @@ class _Solver:
         place, window = (batch, heads.start, rows.start), (first, last, offset)
         kept = self._kept.get(place)
         if kept is None or kept[0] != window:
-            kept = self._kept[place] = window, self._bound(part, rows, slice(first, last))
+            kept = window, self._bound(part, rows, slice(first, last))
+            if place in self._kept or len(self._kept) < KEPT:
+                self._kept[place] = kept
         kept[1]()
 
     def _bound(self, part: Heads, rows: slice, keys: slice) -> Run:
