@@ -14,6 +14,7 @@ from runtime_arm.registry.kernel import Run
 Step = Callable[[], Any]
 
 LINE = 64  # bytes of a cache line
+FEW = 1 << 13  # elements that are written in less than a call takes
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -49,12 +50,13 @@ def shaped(buffer: Array, *shape: int) -> Array:
 def multiply(a: Array, b: Array, out: Array) -> Step:
     """out = a @ b; leading dimensions broadcast.
 
-    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes. A matrix of
-    one row or column is given to it as a vector, for BLAS multiplies that without packing.
+    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes; but it writes
+    zeros first, so not those of large results. A matrix of one row or column is given to it as a vector, for BLAS
+    multiplies that without packing.
     """
     x, y, to = (array.reshape(array.shape[-2:]) if _is_matrix(array) else array for array in (a, b, out))
     plain = x.ndim == y.ndim == to.ndim == 2 and x.dtype == y.dtype == to.dtype and x.dtype.kind == "f" and x.size > 0
-    if plain and to.flags.c_contiguous and x.flags.forc and y.flags.forc:
+    if plain and to.size <= FEW and to.flags.c_contiguous and x.flags.forc and y.flags.forc:
         if len(x) == 1:
             return partial(x[0].dot, y, to[0])
         return partial(x.dot, y[:, 0], to[:, 0]) if y.shape[1] == 1 else partial(x.dot, y, to)
