@@ -50,9 +50,9 @@ def shaped(buffer: Array, *shape: int) -> Array:
 def multiply(a: Array, b: Array, out: Array) -> Step:
     """out = a @ b; leading dimensions broadcast.
 
-    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes; but it writes
-    zeros first, so not those of large results. A matrix of one row or column is given to it as a vector, for BLAS
-    multiplies that without packing.
+    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes. But it
+    writes zeros first, so large results are left to that. A matrix of one row or column is given to it as a vector, for
+    BLAS multiplies that without packing.
     """
     x, y, to = (array.reshape(array.shape[-2:]) if _is_matrix(array) else array for array in (a, b, out))
     plain = x.ndim == y.ndim == to.ndim == 2 and x.dtype == y.dtype == to.dtype and x.dtype.kind == "f" and x.size > 0
