@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
 SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
+LEAST_PAGES, MOST_PAGES = 1 << 16, 1 << 22  # bytes of results whose memory is used again
+
+
+def _references(held: Mapping[str, Any], name: str) -> int:
+    """How many references there are to what the mapping holds; 0 if that cannot be said."""
+    count: Optional[Callable[[Any], int]] = getattr(sys, "getrefcount", None)
+    shared = not getattr(sys, "_is_gil_enabled", lambda: True)()  # then other threads may count later
+    return 0 if count is None or shared else count(held[name])
+
+
+_ALONE = _references({"": np.empty(0)}, "") or -1  # if the mapping has the only one
 
 
 class Executor:
@@ -66,6 +78,7 @@ class Executor:
         self._crew: Optional[Crew] = None
         self._process = os.getpid()
         self._carried: Optional[Carried] = None
+        self._last: Dict[str, Array] = {}  # what the run before returned, by blob: what is worth being used again
 
     def run(
         self,
@@ -79,16 +92,37 @@ class Executor:
         Feeds are arrays or QuantizedTensors. carry: blobs that are not fetched, by the feed that they are in the next
         run; such a feed may be left out, and is then what the run before left.
         """
-        out = out or {}
         with np.errstate(all="ignore"):
             if not carry and self._carried is not None:
                 self._carried.forget()  # this run uses the memory in which it was left
             segment = self._walk_carrying(feeds, fetches, carry) if carry else self._walk(feeds, fetches)
+            if not out:
+                results = {name: self._returned(name, self._fetch(segment, name)) for name in fetches}
+                for name in [name for name in self._last if name not in results]:
+                    del self._last[name]
+                return results
             values = {name: self._fetch(segment, name) for name in fetches}
             for name, target in out.items():
                 _check_target(name, target, values[name].array)
                 np.copyto(target, values[name].array)
             return {name: out[name] if name in out else value.content() for name, value in values.items()}
+
+    def _returned(self, name: str, value: Value) -> Any:
+        """A copy of a fetched value that is the caller's. If it has let go of the one of the run before, this is the
+        same memory: the system takes as long to give new pages as it takes to write them."""
+        if value.spec.nbytes < LEAST_PAGES or value.spec.nbytes > MOST_PAGES or value.spec.dtype == object:
+            return value.content()
+        last = self._last.get(name)
+        fits = last is not None and (last.shape, last.dtype) == (value.spec.shape, value.spec.dtype)
+        del last
+        if not fits or value.spec.quantization is not None or _references(self._last, name) != _ALONE:
+            self._last.pop(name, None)
+            returned = value.content()
+            if isinstance(returned, np.ndarray):
+                self._last[name] = returned
+            return returned
+        np.copyto(self._last[name], value.array)
+        return self._last[name]
 
     def _walk_carrying(self, feeds: Mapping[str, Any], fetches: Sequence[str], carry: Mapping[str, str]) -> Segment:
         """Like ``_walk``, with what the run before has left and for the run that follows."""
@@ -124,16 +158,18 @@ class Executor:
     def plan(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
         """The first segment for inputs like these; the segments after a border are compiled when they run."""
         self._leave_to_parent()
-        key = (*fetches, *((name, *_likeness(feeds[name])) for name in sorted(feeds)))
-        if key not in self._entries:
+        key = (*fetches, *[(name, *_likeness(feeds[name])) for name in sorted(feeds)])
+        segment = self._entries.get(key)
+        if segment is None:
             self._make_room()
             with np.errstate(all="ignore"):
                 specs = {name: spec_of(value) for name, value in feeds.items()}
                 env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
                 env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
-                self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
-        self._entries.move_to_end(key)
-        return self._entries[key]
+                segment = self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
+        elif len(self._entries) > 1:
+            self._entries.move_to_end(key)
+        return segment
 
     def plans(self) -> List[Segment]:
         """The first segments of the plans that are kept, the most recent last."""
@@ -145,6 +181,7 @@ class Executor:
 
     def close(self) -> None:
         """End the workers; another run starts new ones."""
+        self._last.clear()
         if self._carried is not None:
             self._carried.forget()
         if self._crew is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class Predictor:
         parameters = run_init_net(self.pair.init_net)
         written = {name for op in net.op for name in op.output}
         self._infos = {info.name: info for info in self.pair.inputs}
+        self._plain = {info.name: _plain(info) for info in self.pair.inputs}
         self._first_state = {
             name: value for name, value in parameters.items() if name in self._infos or name in written
         }
@@ -82,7 +83,7 @@ class Predictor:
         place = None if self.placement is None else self.placement.place
         digest = self.pair.digest
         self._executor: Optional[Executor] = Executor(net, constants, self.threads, tuned, place, digest)
-        self._turn = Turns()
+        self._turn, self._blas = Turns(), blas.Threads(self.threads)
         self._plan_ahead()
 
     @property
@@ -136,7 +137,7 @@ class Predictor:
         if keep or out is not None or carry:
             wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
             fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
-        with self._turn, blas.Threads(self.threads):
+        with self._turn.lock, self._blas:
             if self._state or self._kept:
                 given = {**self._state, **feeds}
                 results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
@@ -153,17 +154,17 @@ class Predictor:
         """
         feeds = {**self._state, **{info.name: info.example((shapes or {}).get(info.name)) for info in self.pair.inputs}}
         fetches = list(dict.fromkeys([*self.pair.predict_net.external_output, *self._kept]))
-        with self._turn, blas.Threads(self.threads):
+        with self._turn.lock, self._blas:
             return self.executor.plan(feeds, fetches)
 
     def reset(self) -> None:
         """Give the blobs that keep their content from run to run the content that they had before the first run."""
-        with self._turn:
+        with self._turn.lock:
             self._state = dict(self._first_state)
 
     def close(self) -> None:
         """Free the memory. A later run is refused; closing twice is allowed."""
-        with self._turn:
+        with self._turn.lock:
             if self._executor is not None:
                 self._executor.close()
             self._executor = None
@@ -214,7 +215,10 @@ class Predictor:
         for name in infos:
             if name not in inputs and name not in self._state and name not in carry:
                 raise FeedError(f"input {name!r} was not given; the net takes {', '.join(infos)}")
-        return {name: _fitting(info, inputs[name]) for name, info in infos.items() if name in inputs}
+        return {
+            name: given if _is_plain(given, self._plain[name]) else _fitting(infos[name], given)
+            for name, given in [(name, inputs[name]) for name in infos if name in inputs]
+        }
 
 
 def _tunings(tuning: Optional[Tuning], net: NetDef, threads: int) -> Optional[Tunings]:
@@ -244,6 +248,18 @@ def _placement(device: Optional[str], half: bool) -> Optional[Placement]:
         raise UsageError("a bundle runs on the CPU alone; for a device install armnet and open the pair") from error
 
     return Placement(Session(*open_device(device), half))
+
+
+def _plain(info: TensorInfo) -> Optional[Tuple[np.dtype, int]]:
+    """The dtype and the rank of an input of numbers; None if one of them is open."""
+    if info.dtype is None or info.shape is None or np.dtype(info.dtype).kind not in "fiub":
+        return None
+    return np.dtype(info.dtype), len(info.shape)
+
+
+def _is_plain(given: Any, plain: Optional[Tuple[np.dtype, int]]) -> bool:
+    """Whether a fed value is an array that needs no conversion; to look takes a third of ``_fitting``."""
+    return plain is not None and type(given) is np.ndarray and (given.dtype, given.ndim) == plain
 
 
 def _fitting(info: TensorInfo, given: Any) -> Any:

@@ -117,7 +117,7 @@ class Threads:
     """``with Threads(count):`` runs the body with so many BLAS threads, and then restores the former number.
 
     The number holds for the whole process: bodies that run at the same time use the smallest of their numbers, and the
-    last one to end restores the former number.
+    last one to end restores the former number. It may be used again, and by several bodies at a time.
     """
 
     def __init__(self, count: int):
@@ -131,13 +131,17 @@ class Threads:
                 if not _wanted:
                     _former = _now = self._blas.get_threads()
                 _wanted.append(self._count)
-                _set(self._blas, min(_wanted))
+                if _now != self._count:
+                    _set(self._blas, min(_wanted))
 
     def __exit__(self, *exception: object) -> None:
         if self._blas is not None:
             with _lock:
                 _wanted.remove(self._count)
-                _set(self._blas, min(_wanted) if _wanted else _former)
+                if _wanted:
+                    _set(self._blas, min(_wanted))
+                elif _now != _former:
+                    self._blas.set_threads(_former)
 
 
 def _set(blas: OpenBlas, count: int) -> None:

@@ -137,11 +137,13 @@ class Tiles(NamedTuple):
 
     def borders(self, memory: Array) -> Iterator[Array]:
         """Views of what no strip covers: the guards, and the rows between images."""
+        rows = self.image_tiles((0, 0))[0]
+        below = self.guard + (rows * self.pitch if self.batch == 1 else self.body)  # of one image the rest is one run
         if self.guard:
             yield memory[:, :, : self.guard]
-            yield memory[:, :, self.guard + self.body :]
-        rows = self.image_tiles((0, 0))[0]
-        if rows < self.rows:
+        if below < self.positions:
+            yield memory[:, :, below:]
+        if rows < self.rows and self.batch > 1:
             yield self.grid(memory)[:, :, :, rows:]
 
     def groups(self) -> Iterator[Tuple[slice, slice, int, int]]:

@@ -28,7 +28,7 @@ class Recorder:
 
     def run(self, predictor: Predictor, feeds: Mapping[str, Array]) -> Dict[str, Any]:
         """The outputs of a run whose operators are recorded. Operators whose output shape depends on data are not."""
-        with self._turn:
+        with self._turn.lock:
             predictor.plan({name: value.shape for name, value in feeds.items()})
             begin = time.monotonic_ns()
             with around_steps(predictor, self._timed):

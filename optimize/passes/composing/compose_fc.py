@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Dict, Optional, Sequence
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from optimize.rewriting.patterns import commutative, operator, rule, weight
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import Array, OperatorDef
+
+LONGER, FAR = 2, 1 << 20  # times as many terms as columns; bytes of weights that do not stay in a cache
 
 
 def _compose(program: Program, x: str, w: str, product: OperatorDef, bias: str, addition: OperatorDef) -> Rewrite:
@@ -27,9 +29,20 @@ def _compose(program: Program, x: str, w: str, product: OperatorDef, bias: str, 
     if addition.get_bool("broadcast") and addition.get_int("axis", -1) not in (-1, len(dims) - 1):
         raise Refusal("the bias is added along another dimension")
     name = program.fresh(f"{bias}_vector")
+    weights: Dict[str, Optional[Array]] = {name: vector}
+    if not transposed and _pays_to_turn(dims[:-1], matrix) and len(program.readers(w)) == 1:
+        w, transposed = program.fresh(f"{w}_turned"), True
+        weights[w] = np.ascontiguousarray(matrix.T)
     type = "FC" if transposed else "FCTransposed"
     op = OperatorDef.of(type, [x, w, name], addition.output, name=addition.name)
-    return Rewrite((op if len(dims) == 2 else op.with_args(axis=len(dims) - 1),), weights={name: vector})
+    return Rewrite((op if len(dims) == 2 else op.with_args(axis=len(dims) - 1),), weights=weights)
+
+
+def _pays_to_turn(rows: Sequence[Optional[int]], matrix: Array) -> bool:
+    """Whether the product of one row with many short rows of weights is faster with these as few long ones: BLAS reads
+    weights from memory in runs of their rows."""
+    terms, width = matrix.shape
+    return all(size == 1 for size in rows) and terms >= LONGER * width and matrix.nbytes >= FAR
 
 
 def _has_axes(product: OperatorDef) -> bool:

@@ -21,7 +21,7 @@ from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.engine_wishes import PANEL, hint
 from runtime_arm.registry.kernel import Call
-from runtime_arm.registry.steps import Step, in_lines
+from runtime_arm.registry.steps import Step, in_lines, multiply
 
 SMALL_PRODUCT = 1_000_000  # M * N * K up to which OpenBLAS uses its small kernels, which do not pack
 WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of a panel: multiples of a vector
@@ -103,6 +103,8 @@ class Panels:
         return add_product(a, self._panels[0, 0], out)
 
     def _multiply(self, a: Array, out: Array, block: int) -> Step:
+        if self.panel == self.width and a.shape[:2] == (1, block):
+            return multiply(a[0], self._panels[0, 0], out[0])
         left = a.reshape(a.shape[0], -1, 1, block, self.depth)
         target = out.reshape(a.shape[0], -1, block, self.width // self.panel, self.panel)
         return partial(np.matmul, left, self._panels[:, None], out=target.swapaxes(2, 3))

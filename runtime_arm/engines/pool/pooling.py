@@ -27,7 +27,7 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step, copy, in_turn
+from runtime_arm.registry.steps import Step, copy, in_turn, multiply
 
 BLOCK_NBYTES = 1 << 18  # of what lies between the passes; X and Y of the block share the second-level cache with it
 STRETCH = 64  # beginning with the next row takes a pass as long as so many elements
@@ -139,8 +139,10 @@ def average_pool_numpy(call: Call) -> Run:
         count = math.prod(planes.window.image)
         weights = np.full((1, count), factors.reshape(-1)[0], x.dtype)
         mine = call.slice_of(planes.planes)
-        flat = pixels.reshape(planes.planes, count, planes.inner)[mine]
-        return partial(np.matmul, weights, flat, out=y.reshape(planes.planes, 1, planes.inner)[mine])
+        flat, means = pixels.reshape(planes.planes, count, planes.inner)[mine], y.reshape(-1, 1, planes.inner)[mine]
+        if planes.inner == 1:
+            return multiply(flat[:, :, 0], weights.T, means[:, :, 0])
+        return multiply(weights, flat, means)
     factors = factors.reshape(*planes.window.output, 1)
     steps: List[Step] = []
     for block in call.mine(planes.blocks):

@@ -9,7 +9,8 @@ is open.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from runtime_arm.operators.common.statistics import powers_into
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import Step, in_turn
 
 SCORES = 1 << 16  # elements of a block of scores: 256 KB of float32, which stay in the cache
 FEWEST_ROWS = 64  # of a block: for fewer, a product spends most of its time on bringing keys into order
 FEW = 1 << 14  # elements of all scores that are not worth sharing
+KEPT = 64  # blocks whose calls stay bound: small problems have no more, and in others binding takes little of the time
 OPEN = (-1, -1)
 Heads = Tuple[int, slice]  # a batch and heads of keys: what one worker does at a time
 Prepare = Callable[[Heads], Run]
@@ -137,11 +140,12 @@ class _Solver:
         self._problem = problem
         self._scores, self._columns = scratch
         dtype = problem.y.dtype
-        self._scale, self._softcap = dtype.type(problem.scale), dtype.type(problem.softcap)
+        self._scale, self._softcap = (np.array(number, dtype) for number in (problem.scale, problem.softcap))
         self._least, self._tiny = np.finfo(dtype).min, np.finfo(dtype).tiny
         self._middle = problem.q.shape[3] + problem.k.shape[2]  # where in the band a key at the query's position is
         self._band = self._outside(dtype) if problem.sides != OPEN else None
         self._ones = np.ones((problem.k.shape[2], 1), dtype)
+        self._kept: Dict[Tuple[int, int, int], Tuple[Tuple[int, int, int], Run]] = {}  # by block: keys seen, and run
 
     def _outside(self, dtype: Any) -> Array:
         """-inf for the distances from query to key that are outside the window, else 0."""
@@ -153,42 +157,64 @@ class _Solver:
 
     def solve(self, part: Heads, rows: slice) -> None:
         """Write the results of some heads of a batch for some queries."""
-        problem, (batch, heads) = self._problem, part
-        y = problem.y[batch, heads, :, rows]
+        (batch, heads), offset = part, self._problem.offset(part[0])
         first, last = self._seen(batch, rows)
         if last <= first:
-            y.fill(0)
+            self._problem.y[batch, heads, :, rows].fill(0)
             return
-        shape = (*y.shape[:3], last - first)
+        place, window = (batch, heads.start, rows.start), (first, last, offset)
+        kept = self._kept.get(place)
+        if kept is None or kept[0] != window:
+            kept = window, self._bound(part, rows, slice(first, last))
+            if place in self._kept or len(self._kept) < KEPT:
+                self._kept[place] = kept
+        kept[1]()
+
+    def _bound(self, part: Heads, rows: slice, keys: slice) -> Run:
+        """The run for a block, as long as these are the keys that its queries see."""
+        problem, (batch, heads) = self._problem, part
+        y, v = problem.y[batch, heads, :, rows], problem.v[batch, heads, np.newaxis, keys]
+        shape = (*y.shape[:3], keys.stop - keys.start)
         lines = shape[0] * shape[1] * shape[2]
         flat = self._scores[: lines * shape[3]].reshape(lines, shape[3])
         top, total = (column[:lines].reshape(lines, 1) for column in self._columns)
-        scores, keys, v = flat.reshape(shape), slice(first, last), problem.v[batch, heads, np.newaxis, first:last]
-        self._score(scores, part, rows, keys)
-        if problem.sink is None and powers_into(flat, flat, self._ones[: shape[3]], total):
-            np.matmul(scores, v, out=y)
-            np.divide(y, total.reshape(*shape[:3], 1), out=y)
-            return
-        if problem.sink is None:
-            self._score(scores, part, rows, keys)
-        tops = top.reshape(*shape[:3], 1), total.reshape(*shape[:3], 1)
-        self._normalise(scores, *tops, None if problem.sink is None else problem.sink[heads])
-        np.matmul(scores, v, out=y)
+        tops, sums, scores = top.reshape(*shape[:3], 1), total.reshape(*shape[:3], 1), flat.reshape(shape)
+        score, ones = in_turn(self._scoring(scores, part, rows, keys)), self._ones[: shape[3]]
+        sink = None if problem.sink is None else problem.sink[heads]
 
-    def _score(self, scores: Array, part: Heads, rows: slice, keys: slice) -> None:
-        """Write the scores of these queries and keys, with bias and window."""
+        def run() -> None:
+            score()
+            if sink is None:
+                if powers_into(flat, flat, ones, total):
+                    np.matmul(scores, v, y)
+                    np.divide(y, sums, y)
+                    return
+                score()
+            self._normalise(scores, tops, sums, sink)
+            np.matmul(scores, v, y)
+
+        return run
+
+    def _scoring(self, scores: Array, part: Heads, rows: slice, keys: slice) -> List[Step]:
+        """The steps that write the scores of these queries and keys, with bias and window."""
         problem, (batch, heads) = self._problem, part
         q, k = problem.q[batch, heads, :, rows], problem.k[batch, heads, np.newaxis, keys]
-        np.matmul(q, k.swapaxes(-1, -2), out=scores)
-        np.multiply(scores, self._scale, out=scores)
+        steps: List[Step] = [
+            partial(np.matmul, q, k.swapaxes(-1, -2), scores),
+            partial(np.multiply, scores, self._scale, scores),
+        ]
         if self._softcap > 0:
-            np.divide(scores, self._softcap, out=scores)
-            np.tanh(scores, out=scores)
-            np.multiply(scores, self._softcap, out=scores)
+            steps += [
+                partial(np.divide, scores, self._softcap, scores),
+                partial(np.tanh, scores, scores),
+                partial(np.multiply, scores, self._softcap, scores),
+            ]
         for bias in problem.biases:
-            np.add(scores, _cut(bias, batch, heads, rows, keys), out=scores)
+            steps.append(partial(np.add, scores, _cut(bias, batch, heads, rows, keys), scores))
         if self._band is not None:
-            np.add(scores, self._windows(self._band, batch, rows, keys.start, keys.stop), out=scores)
+            windows = self._windows(self._band, batch, rows, keys.start, keys.stop)
+            steps.append(partial(np.add, scores, windows, scores))
+        return steps
 
     def _seen(self, batch: int, rows: slice) -> Tuple[int, int]:
         """The keys that any of these queries may see."""

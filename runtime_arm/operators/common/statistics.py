@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, prod
+from math import exp, prod, sqrt
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -80,6 +80,7 @@ class RowStatistics:
         self._ones = np.ones((x.shape[1], 1), x.dtype)
         self._count = x.dtype.type(max(x.shape[1], 1))
         self._epsilon = x.dtype.type(epsilon)
+        self._one_row = _one_row(x, y, mean, inverse, epsilon) if x.shape[0] == 1 and x.size else None
 
     def centre(self) -> None:
         """Computes ``mean`` and y = x - mean."""
@@ -97,9 +98,29 @@ class RowStatistics:
 
     def standardise(self) -> None:
         """Computes ``mean``, ``inverse`` and y = (x - mean) * inverse."""
+        if self._one_row is not None:
+            self._one_row()
+            return
         self.centre()
         self.measure(self.y)
         np.multiply(self.y, self.inverse, out=self.y)
+
+
+def _one_row(x: Array, y: Array, mean: Array, inverse: Array, epsilon: float) -> Run:
+    """``RowStatistics.standardise`` of a single row: vectors and numbers take a third of the time in calls."""
+    x, y, mean, inverse = x.reshape(-1), y.reshape(-1), mean.reshape(()), inverse.reshape(())
+    ones, count, size = np.ones(x.size, x.dtype), np.array(x.size, x.dtype), x.size
+    add_up, squares, divide, subtract, multiply = x.dot, y.dot, np.divide, np.subtract, np.multiply
+
+    def run() -> None:
+        add_up(ones, mean)
+        divide(mean, count, mean)
+        subtract(x, mean, y)
+        squares(y, inverse)
+        inverse[()] = 1 / sqrt(inverse.item() / size + epsilon)
+        multiply(y, inverse, y)
+
+    return run
 
 
 class StackSum:
@@ -125,9 +146,9 @@ def affine(y: Array, scale: Optional[Array] = None, shift: Optional[Array] = Non
 
     def run() -> None:
         if scale is not None:
-            np.multiply(y, scale, out=y)
+            np.multiply(y, scale, y)
         if shift is not None:
-            np.add(y, shift, out=y)
+            np.add(y, shift, y)
 
     return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
+from runtime_arm.registry.steps import in_turn, into, multiply
 
 
 def product64(a: Array, b: Array) -> Array:
@@ -112,13 +112,9 @@ def fc_numpy(call: Call) -> Run:
     x, w = _fc_operands(call.op, call.inputs[0], call.inputs[1])
     rows, columns = matrix_part(call, (x.shape[0], w.shape[1]))
     y, _ = fc_part(call)
-    x, w, b = x[rows], w[:, columns], call.inputs[2].reshape(-1)[columns]
-
-    def run() -> None:
-        np.matmul(x, w, out=y)
-        np.add(y, b, out=y)
-
-    return run
+    b = call.inputs[2].reshape(-1)[columns]
+    line = y[0] if len(y) == 1 else y
+    return in_turn([multiply(x[rows], w[:, columns], y), into(np.add, line, b, line)])
 
 
 def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
@@ -164,9 +160,9 @@ def stacked_product(call: Call, a: Array, b: Array, y: Array) -> Run:
     """This worker's part of y = a @ b for matrices or stacks of them that broadcast."""
     if any(size >= call.workers > 1 for size in y.shape[:-2]):
         stack = call.part(y.shape[:-2])
-        return partial(np.matmul, _of_stack(a, stack, y.ndim), _of_stack(b, stack, y.ndim), out=y[stack])
+        return multiply(_of_stack(a, stack, y.ndim), _of_stack(b, stack, y.ndim), y[stack])
     rows, columns = matrix_part(call, y.shape[-2:])
-    return partial(np.matmul, a[..., rows, :], b[..., columns], out=y[..., rows, columns])
+    return multiply(a[..., rows, :], b[..., columns], y[..., rows, columns])
 
 
 def _of_stack(x: Array, part: Sequence[slice], ndim: int) -> Array:

@@ -24,6 +24,9 @@ from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
+FEW = 256  # elements of a single row that get memory of their own for their powers
+LEAST_SUM = 1e-16  # of the powers of a row without its maximum: those that float32 cannot hold are 1e-22 of it
+
 
 def as_stack(op: OperatorDef, shape: Shape) -> Tuple[int, int, int]:
     """X's shape as (outer, n, inner), where n elements are normalised together.
@@ -107,10 +110,12 @@ def _block_rows(rows: int, n: int) -> int:
 
 
 def _softmax_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """Sums; and the powers of a block of several rows, which may have to be made again from X."""
+    """Sums; and powers, which may have to be made again from X: those of a row or of a block of several rows."""
     rows, n, inner = as_stack(op, outputs[0].shape)
-    if inner != 1 or rows == 1:
+    if inner != 1 or (rows == 1 and n > FEW):
         return [_statistics(op, outputs)]
+    if rows == 1:
+        return [_statistics(op, outputs), TensorSpec((n,), outputs[0].dtype)]
     count, dtype = _block_rows(rows, n), outputs[0].dtype
     return [TensorSpec((count, sums_columns(n)), dtype), TensorSpec((count if count > 1 else 0, n), dtype)]
 
@@ -127,8 +132,8 @@ def _nothing() -> None:
 @onnx_softmax.kernel("NUMPY", supports=single_or_double, scratch=_softmax_scratch, splits_work=True)
 def softmax_numpy(call: Call) -> Run:
     shape = as_stack(call.op, call.inputs[0].shape)
-    if shape[2] == 1 and shape[0] != 1:
-        return _rows(call, shape[0], shape[1])
+    if shape[2] == 1:
+        return _rows(call, shape[0], shape[1]) if shape[0] != 1 else _row(call) if call.worker == 0 else _nothing
     wholes = call.inputs[0].reshape(shape), call.outputs[0].reshape(shape), call.scratch[0]
     x, y, statistics = (whole[call.slice_of(shape[0])] for whole in wholes)
     sums = StackSum(y)
@@ -139,6 +144,27 @@ def softmax_numpy(call: Call) -> Run:
         np.exp(y, out=y)
         sums.into(y, statistics)
         np.divide(y, statistics, out=y)
+
+    return run if x.size else _nothing
+
+
+def _row(call: Call) -> Run:
+    """Softmax of all of X, in as few and as cheap calls as possible: where there is room for the powers, without a
+    maximum, if their sum shows that none was too large and that those which count were not too small."""
+    x, y, statistic, *room = call.inputs[0].reshape(-1), call.outputs[0].reshape(-1), *call.scratch
+    powers, total, ones = (room[0] if room else y), statistic.reshape(()), np.ones(x.size, x.dtype)
+    exp, add_up, divide = np.exp, powers.dot, np.divide
+
+    def run() -> None:
+        if room:
+            exp(x, powers)
+            add_up(ones, total)
+        if not (room and LEAST_SUM < total.item() < 1 / LEAST_SUM):
+            np.maximum.reduce(x, axis=0, out=total)
+            np.subtract(x, total, powers)
+            exp(powers, powers)
+            add_up(ones, total)
+        divide(powers, total, y)
 
     return run if x.size else _nothing
 

@@ -314,3 +314,26 @@ def test_options_of_the_wrong_kind_are_refused(options, complaint):
     pair = Pair(NetDef(), net, (TensorInfo("x", (2,), "float32"),))
     with Predictor(pair) as predictor, pytest.raises(UsageError, match=complaint):
         predictor.run([np.zeros(2, np.float32)], **options)
+
+
+def test_the_memory_of_results_is_used_again_once_nobody_has_it() -> None:
+    net = NetDef.from_text('net "big": x -> y\n Relu(x) -> y')
+    x = np.linspace(-1, 1, 1 << 16, dtype=np.float32)
+    with Predictor(NetDef(), net, threads=1) as predictor:
+        first = predictor.run({"x": x})["y"]
+        second = predictor.run({"x": x + 1})["y"]
+        assert not np.shares_memory(first, second), "the caller has the first result"
+        np.testing.assert_array_equal(first, np.maximum(x, 0))
+        view = second[5:]
+        del second
+        third = predictor.run({"x": x + 2})["y"]
+        assert not np.shares_memory(view, third), "a view holds the second result"
+        np.testing.assert_array_equal(view, np.maximum(x + 1, 0)[5:])
+        address = third.ctypes.data
+        del third
+        fourth = predictor.run({"x": x})["y"]
+        assert fourth.ctypes.data == address
+        np.testing.assert_array_equal(fourth, first)
+        other = predictor.run({"x": x[: 1 << 15]})["y"]
+        assert other.shape == (1 << 15,)
+        np.testing.assert_array_equal(fourth, first)

@@ -1,66 +1,70 @@
-"""Copies by items of several numbers do what copies of numbers do."""
+"""Bound NumPy calls: products of matrices and vectors, and sums, whichever call computes them."""
 
 from __future__ import annotations
 
+import tracemalloc
+import warnings
 from typing import Any, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.registry.steps import MOST_ITEM, copy
+from runtime_arm.registry.steps import into, multiply
 
-TYPES = st.sampled_from(["float32", "uint8", "int64", "bool"])
+RANDOM = np.random.default_rng(0)
+Numbers = np.ndarray[Any, Any]
 
 
-@st.composite
-def views(draw: Any) -> Tuple[Any, Any]:
-    """Two views of one shape, of memory with gaps, axes in any order and some of one element."""
-    shape = draw(
-        st.lists(st.sampled_from([1, 2, 3, 5, 300]), min_size=0, max_size=4).filter(lambda s: np.prod(s) < 1e5)
-    )
-    found = []
-    for _ in range(2):
-        wider = [size + draw(st.integers(0, 2)) for size in shape]
-        order = draw(st.permutations(range(len(shape))))
-        memory = np.zeros([wider[axis] for axis in order], draw(TYPES) if not found else found[0].dtype)
-        memory.reshape(-1)[:] = np.arange(memory.size) % 251
-        found.append(memory.transpose(np.argsort(order))[(..., *map(slice, shape))])
-    return found[0], found[1]
+def _numbers(shape: Tuple[int, ...], order: str, dtype: Any) -> Numbers:
+    """An array whose last two dimensions lie in C's or Fortran's order, or apart."""
+    wide = tuple(2 * size for size in shape) if order == "apart" else shape
+    drawn: Numbers = RANDOM.standard_normal(wide).astype(dtype)
+    if order == "apart":
+        return drawn[tuple(slice(None, None, 2) for _ in shape)]
+    return np.ascontiguousarray(drawn.swapaxes(-1, -2)).swapaxes(-1, -2) if order == "F" else drawn
 
 
-@given(views())
-def test_it_copies_everything_and_nothing_else(pair: Tuple[Any, Any]) -> None:
-    target, source = pair
-    whole = target
-    while whole.base is not None:
-        whole = whole.base
-    expected = whole.copy()
-    view = as_strided(expected, target.shape, target.strides)  # begins where the memory does, as the target
-    view[...] = source
-    copy(target, source)()
-    np.testing.assert_array_equal(target, source)
-    np.testing.assert_array_equal(whole, expected)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("orders", ["CCC", "FCC", "CFC", "FFC", "CCF", ("apart", "C", "C"), ("C", "C", "apart")])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((3, 4), (4, 5)),
+        ((1, 4), (4, 5)),
+        ((3, 4), (4, 1)),
+        ((1, 4), (4, 1)),
+        ((3, 1), (1, 5)),
+        ((3, 0), (0, 5)),
+        ((1, 1, 3, 4), (4, 5)),
+        ((1, 3, 4), (1, 4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((3, 4), (2, 4, 5)),
+    ],
+)
+def test_products_are_those_of_matmul(a: Tuple[int, ...], b: Tuple[int, ...], orders: Any, dtype: Any) -> None:
+    x, y = _numbers(a, orders[0], dtype), _numbers(b, orders[1], dtype)
+    expected = np.matmul(x, y)
+    out = _numbers(expected.shape, orders[2], dtype)
+    multiply(x, y, out)()
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_run_is_one_item() -> None:
-    target, source = np.zeros((4, 9, 8), np.float32)[:, :7], np.ones((4, 7, 16), np.float32)[..., :8]
-    assert copy(target, source).args[1].dtype.itemsize == 8 * 4  # type: ignore[attr-defined]
-    copy(target, source)()
-    assert target.all()
+@pytest.mark.parametrize("rows", [1, 100])
+def test_products_allocate_nothing(rows: int) -> None:
+    x, y, out = np.ones((rows, 300), np.float32), np.ones((200, 300), np.float32), np.empty((rows, 200), np.float32)
+    step = multiply(x, y.T, out)
+    step()
+    tracemalloc.start()
+    step()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < out.itemsize * 200
 
 
-@pytest.mark.parametrize("length", [MOST_ITEM // 4 + 1, 1])
-def test_runs_that_are_long_or_of_one_number_stay_numbers(length: int) -> None:
-    target, source = np.zeros((4, length + 1), np.float32)[:, :length], np.ones((4, length), np.float32)
-    assert copy(target, source).args[1] is source  # type: ignore[attr-defined]
-
-
-def test_a_source_may_be_stretched_and_of_another_type() -> None:
-    target = np.zeros((3, 2), np.float64)
-    copy(target, np.array([1, 2], np.float32))()
-    np.testing.assert_array_equal(target, [[1, 2]] * 3)
-    with pytest.raises(AssertionError):
-        copy(np.zeros(2, np.int32), np.zeros(2, np.float32))
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum])
+def test_a_ufunc_writes_where_it_shall_and_warns_of_nothing(ufunc: Any) -> None:
+    a, b, out = RANDOM.standard_normal(5), RANDOM.standard_normal(5), np.empty(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        into(ufunc, a, b, out)()
+    np.testing.assert_array_equal(out, ufunc(a, b))

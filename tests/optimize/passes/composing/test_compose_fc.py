@@ -75,6 +75,33 @@ def test_operators_that_are_not_a_layer_stay(net: str, shape: Any, reason: str) 
     assert any(reason in each for each in outcome.reasons)
 
 
+@pytest.mark.parametrize(
+    ("shape", "width", "readers", "layer"),
+    [
+        ((1, 1, 1024), 512, 1, "FC(x, w_turned, b_vector) -> y  axis=2"),
+        ((1, 2, 1024), 512, 1, "FCTransposed(x, w, b_vector) -> y  axis=2"),
+        (("n", 1, 1024), 512, 1, "FCTransposed(x, w, b_vector) -> y  axis=2"),
+        ((1, 1, 512), 512, 1, "FCTransposed(x, w, b_vector) -> y  axis=2"),
+        ((1, 1, 512), 256, 1, "FCTransposed(x, w, b_vector) -> y  axis=2"),
+        ((1, 1, 1024), 512, 2, "FCTransposed(x, w, b_vector) -> y  axis=2"),
+    ],
+    ids=["turned", "several rows", "rows not known", "square", "small", "shared"],
+)
+def test_many_short_rows_of_weights_for_one_row_are_turned(shape: Any, width: int, readers: int, layer: str) -> None:
+    weights = {
+        "w": RANDOM.standard_normal((shape[2], width)).astype(np.float32),
+        "b": RANDOM.standard_normal(width).astype(np.float32),
+    }
+    others = "" if readers == 1 else "\n Relu(w) -> z"
+    net = (
+        f'net "": x, w, b -> y{", z" if others else ""}\n BatchMatMul(x, w) -> a  broadcast=1\n Add(a, b) -> y{others}'
+    )
+    outcome = applied(PASS, net, weights, {"x": shape})
+    assert outcome.text[0] == layer
+    feed = {"x": RANDOM.standard_normal([n if isinstance(n, int) else 3 for n in shape]).astype(np.float32)}
+    assert_same_numbers(outcome.before, outcome.after, feed, 1e-3)
+
+
 def test_nothing_is_composed_if_dimensions_are_not_known() -> None:
     assert not applied(PASS, f"{HEAD} -> y\n MatMul(x, w) -> a\n Add(a, b) -> y", WEIGHTS).report.steps
 

@@ -101,3 +101,38 @@ def test_images_of_other_sizes_get_a_bias_of_theirs() -> None:
         x = draw.standard_normal((1, 256, *size)).astype(np.float32)
         expected = run_kernel(op, [x, *weights.values()])[0]
         np.testing.assert_allclose(executor.run({"x": x}, ["y"])["y"], expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("channels", "filters", "size"), [(8, 12, 9), (24, 48, 8), (20, 50, 15)])
+@pytest.mark.parametrize("pool", [{"kernel": 2, "stride": 2}, {"kernel_h": 2, "kernel_w": 3, "stride": 3}])
+@pytest.mark.parametrize("follows", ["Conv", "ConvRelu"])
+def test_a_pool_behind_it_runs_before_bias_and_activation(
+    channels: int, filters: int, size: int, pool: Dict[str, int], follows: str
+) -> None:
+    draw = np.random.default_rng(3)
+    weights = {
+        "w": draw.standard_normal((filters, channels, 3, 3)).astype(np.float32),
+        "b": draw.standard_normal(filters).astype(np.float32),
+    }
+    convolution = OperatorDef.of(follows, ["x", "w", "b"], ["c"], kernel=3, pad=1)
+    ops = (convolution, OperatorDef.of("MaxPool", ["c"], ["y"], **pool))
+    executor = Executor(NetDef("pooled", ops, ("x", *weights), ("y",)), weights)
+    for batch in (1, 2, 1):
+        x = draw.standard_normal((batch, channels, size, size)).astype(np.float32)
+        actual = executor.run({"x": x}, ["y"])["y"]
+        convolved = run_kernel(convolution, [x, *weights.values()])[0]
+        assert_close(actual, run_kernel(ops[1], [convolved])[0], terms=9 * channels + 2)
+    first = executor.plans()[-1].running[0]
+    tiny = 9 * size**2 * channels * filters <= 1 << 20
+    assert not tiny or (first.op.type, first.engine) == ("PooledConv", "IM2COL")
+
+
+def test_zeros_around_a_small_image_stay() -> None:
+    draw = np.random.default_rng(4)
+    weights = {"w": draw.standard_normal((6, 5, 3, 3)).astype(np.float32)}
+    op = OperatorDef.of("Conv", ["x", "w"], ["y"], kernel=3, pad=1)
+    executor = Executor(NetDef("padded", (op,), ("x", "w"), ("y",)), weights)
+    x = draw.standard_normal((1, 5, 6, 7)).astype(np.float32)
+    before = executor.run({"x": x}, ["y"])["y"]
+    executor.run({"x": np.full_like(x, np.nan)}, ["y"])
+    np.testing.assert_array_equal(executor.run({"x": x}, ["y"])["y"], before)

@@ -166,6 +166,11 @@ def test_workers_split_filters(kernel: int, filters: int, activation: str, small
         Problem((1, 200, 7, 7), filters, kernel, activation=activation).check(workers, least=2)
 
 
+def test_a_tiny_convolution_has_no_other_option_than_its_small_columns() -> None:
+    (option,) = Problem((1, 16, 14, 14), 16).options()
+    assert (option.kernel.engine, option.inputs[0], option.outputs) == ("IM2COL", None, (None,))
+
+
 @pytest.mark.parametrize(
     ("engine", "expected"),
     [
@@ -178,7 +183,7 @@ def test_workers_split_filters(kernel: int, filters: int, activation: str, small
     ],
 )
 def test_uses_the_engines_that_the_convolution_asks_for(engine: str, expected: Any) -> None:
-    problem = Problem((1, 16, 14, 14), 16)
+    problem = Problem((1, 16, 28, 28), 16)
     first, pool = problem.op.get_net("layers").op
     asking = OperatorDef("FusedConv", first.input, first.output, first.arg, domain="armnet", engine=engine)
     problem.op = pooled_conv_of(asking, pool)
