@@ -70,6 +70,7 @@ VARIANTS = {
         Variant(4, 1, 7),
     )
 }
+SQUARE_TAPS = {one.taps for one in VARIANTS.values() if min(one[:2]) > 1}  # of kernels that square tiles serve
 BLOCK_NBYTES = 2 << 20  # of V and M together; smaller blocks make short runs, larger ones leave the second-level cache
 LEAST_PANEL = 32  # filters; below, the calls cost more than the packing
 WORTHWHILE = 0.95  # of the direct cost; a smaller gain is within the error of the estimate, and costs accuracy
@@ -175,8 +176,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return reason
     convolution = convolution_in(op, inputs)
     window = convolution.window
-    square = {one.taps for one in VARIANTS.values() if min(one.rows, one.columns) > 1}
-    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in square:
+    if window.kernel[0] != window.kernel[1] or window.kernel[0] not in SQUARE_TAPS:
         return f"the kernel must be 3x3, or 5x5 by name, got {list(window.kernel)}"
     if not open_tiles(op, window.kernel[0]):
         return f"no variant for a kernel of {list(window.kernel)} is asked for, or left open"
