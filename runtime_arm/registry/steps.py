@@ -104,9 +104,11 @@ def multiply(a: Array, b: Array, out: Array) -> Step:
     writes zeros first, so large results are left to that. A matrix of one row or column is given to it as a vector, for
     BLAS multiplies that without packing.
     """
+    if out.size > FEW:
+        return partial(np.matmul, a, b, out=out)
     x, y, to = (array.reshape(array.shape[-2:]) if _is_matrix(array) else array for array in (a, b, out))
     plain = x.ndim == y.ndim == to.ndim == 2 and x.dtype == y.dtype == to.dtype and x.dtype.kind == "f" and x.size > 0
-    if plain and to.size <= FEW and to.flags.c_contiguous and x.flags.forc and y.flags.forc:
+    if plain and to.flags.c_contiguous and x.flags.forc and y.flags.forc:
         if len(x) == 1:
             return partial(x[0].dot, y, to[0])
         return partial(x.dot, y[:, 0], to[:, 0]) if y.shape[1] == 1 else partial(x.dot, y, to)
