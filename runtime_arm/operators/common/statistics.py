@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, prod, sqrt
+from math import exp, inf, nan, prod, sqrt
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -117,7 +117,8 @@ def _one_row(x: Array, y: Array, mean: Array, inverse: Array, epsilon: float) ->
         divide(mean, count, mean)
         subtract(x, mean, y)
         squares(y, inverse)
-        inverse[()] = 1 / sqrt(inverse.item() / size + epsilon)
+        variance = inverse.item() / size + epsilon
+        inverse[()] = 1 / sqrt(variance) if variance > 0 else inf if variance == 0 else nan
         multiply(y, inverse, y)
 
     return run

@@ -82,6 +82,15 @@ def test_layer_normalization_by_numpy(shape: Any, axis: int, rank: int, biased: 
     assert assert_engines_match_reference(op, inputs, terms=256, amplification=CENTRED) == ["NUMPY"]
 
 
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, 1e-5])
+@pytest.mark.parametrize("row", [[3.0] * 4, [np.nan, 1, 2, 3], [np.inf, 1, 2, 3], [0.0, 1e30, 2e30, 3e30]])
+def test_a_row_alone_is_normalised_like_rows_among_others(row: List[float], epsilon: float) -> None:
+    op = onnx("LayerNormalization", "X s", epsilon=epsilon)
+    alone, pair = (np.asarray([row] * count, np.float32) for count in (1, 2))
+    results = [run_kernel(op, [x, np.ones(4, np.float32)], "NUMPY")[0][0] for x in (alone, pair)]
+    np.testing.assert_array_equal(*results)
+
+
 @settings(max_examples=30)
 @given(images, dtypes, st.integers(-4, 3))
 def test_rms_normalization_by_numpy(shape: Any, dtype: Any, axis: int) -> None:
