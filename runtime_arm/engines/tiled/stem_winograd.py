@@ -20,6 +20,7 @@ from typing import Iterator, List, Sequence
 
 import numpy as np
 
+from runtime_arm.engines.conv import adding_vectors
 from runtime_arm.engines.conv.adding_products import add_product
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
@@ -126,10 +127,18 @@ class WinogradStem:
                 steps.append(multiply(columns.reshape(REACH, -1, strip.size).swapaxes(1, 2), weights, products))
                 for one in biases:
                     steps += one(products[None, None, 1])
-                steps += transform_back_rows(products.reshape(REACH, -1), results[:, px].reshape(TILE, -1))
+                steps += _back(products.reshape(REACH, -1), results[:, px].reshape(TILE, -1))
             steps += finish(call, target)
             steps += clear(call, y, strip)
         return in_turn(steps)
+
+
+def _back(products: Array, pixels: Array) -> Iterator[Step]:
+    if not adding_vectors.pays():
+        return transform_back_rows(products, pixels)
+    from runtime_arm.engines.tiled.summed.transforms import from_frequencies
+
+    return from_frequencies(products, pixels)
 
 
 def _filters(w: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv import adding_vectors, gemm
+from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.winograd_transforms import TAPS, transforms
 from runtime_arm.engines.tiled.epilogue import longest_row, row_of, rows_of
 from runtime_arm.netdef import Array
@@ -109,12 +109,7 @@ def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[A
 
 
 def transform_back_rows(products: Array, pixels: Array) -> Iterator[Step]:
-    """The pixels, (tile rows, numbers), from the products, (frequencies, numbers), in one dimension. The
-    products may be overwritten."""
-    if adding_vectors.pays():
-        from runtime_arm.engines.tiled.summed.transforms import from_frequencies
-
-        return from_frequencies(products, pixels)
+    """The pixels, (tile rows, numbers), from the products, (frequencies, numbers), in one dimension."""
     matrix = transforms(len(pixels), len(products) - len(pixels) + 1).output.astype(products.dtype)
     return _back(matrix, products[None], pixels[None])
 
