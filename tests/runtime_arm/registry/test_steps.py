@@ -9,16 +9,16 @@ from typing import Any, Tuple
 import numpy as np
 import pytest
 
+from runtime_arm.netdef import Array
 from runtime_arm.registry.steps import into, multiply
 
 RANDOM = np.random.default_rng(0)
-Numbers = np.ndarray[Any, Any]
 
 
-def _numbers(shape: Tuple[int, ...], order: str, dtype: Any) -> Numbers:
+def _numbers(shape: Tuple[int, ...], order: str, dtype: Any) -> Array:
     """An array whose last two dimensions lie in C's or Fortran's order, or apart."""
     wide = tuple(2 * size for size in shape) if order == "apart" else shape
-    drawn: Numbers = RANDOM.standard_normal(wide).astype(dtype)
+    drawn: Array = RANDOM.standard_normal(wide).astype(dtype)
     if order == "apart":
         return drawn[tuple(slice(None, None, 2) for _ in shape)]
     return np.ascontiguousarray(drawn.swapaxes(-1, -2)).swapaxes(-1, -2) if order == "F" else drawn
