@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from runtime_arm.registry.steps import MOST_ITEM, copy
+from runtime_arm.registry.steps import MOST_ITEM, VIEWS_LINES, copy
 
 TYPES = st.sampled_from(["float32", "uint8", "int64", "bool"])
 
@@ -45,6 +45,7 @@ def test_it_copies_everything_and_nothing_else(pair: Tuple[Any, Any]) -> None:
     np.testing.assert_array_equal(whole, expected)
 
 
+@pytest.mark.skipif(not VIEWS_LINES, reason="NumPy before 1.23 cannot view lines with gaps as items of another size")
 def test_a_run_is_one_item() -> None:
     target, source = np.zeros((4, 9, 8), np.float32)[:, :7], np.ones((4, 7, 16), np.float32)[..., :8]
     assert copy(target, source).args[1].dtype.itemsize == 8 * 4  # type: ignore[attr-defined]
