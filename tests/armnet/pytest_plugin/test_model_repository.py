@@ -147,7 +147,8 @@ def test_a_model_passes_and_fails_when_it_exceeds_its_budget(repository: Path, r
         assert f'<property name="armnet_{name}" value=' in report
 
     budget["network"]["instructions"] //= 2
-    budget["operators"]["Softmax -> probabilities"] //= 2
+    dearest = max(budget["operators"], key=budget["operators"].get)
+    budget["operators"][dearest] //= 2
     path.write_text(json.dumps(written))
     runner = run(**{"pytest-arguments": "-k budget"})
     assert runner.failed
@@ -155,7 +156,7 @@ def test_a_model_passes_and_fails_when_it_exceeds_its_budget(repository: Path, r
     for line in (
         "digits.onnx exceeds its budget on emulated:arm64",
         rf"digits\.json: the network: {instructions // 2:,} instructions allowed, {instructions:,} counted",
-        r"digits\.json: Softmax -> probabilities by \w+: [\d,]+ instructions allowed, [\d,]+ counted",
+        rf"digits\.json: {re.escape(dearest)} by \w+: [\d,]+ instructions allowed, [\d,]+ counted",
         "if there is a good reason for it: pytest --armnet-update-budgets",
     ):
         assert re.search(line, runner.summary), (line, runner.summary)
