@@ -47,7 +47,7 @@ def runtime_files(nets: Iterable[NetDef], decoders: Iterable[str] = (), more: It
     pending += [
         name for net in nets for type in _types(net) for family in families_of(*type) for name in _files(family)
     ]
-    pending += [f"{_DECODERS}{DECODERS[name]}.py" for name in (*decoders, *ALWAYS_DECODED)]
+    pending += [f"{_DECODERS}{DECODERS[name].replace('.', '/')}.py" for name in (*decoders, *ALWAYS_DECODED)]
     pending += more
     needed: Set[str] = set()
     while pending:

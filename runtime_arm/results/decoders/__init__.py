@@ -16,9 +16,9 @@ DECODERS: Dict[str, str] = {
     "yunet": "yunet",
     "ultraface": "ultraface",
     "retinaface": "retinaface",
-    "blazeface": "blazeface",
-    "palms": "palms",
-    "landmarks": "landmarks",
+    "blazeface": "mediapipe.blazeface",
+    "palms": "mediapipe.palms",
+    "landmarks": "mediapipe.landmarks",
     "mtcnn": "mtcnn",
     "ssd": "ssd",
     "fastestdet": "fastestdet",
@@ -48,7 +48,7 @@ def decoder_of(name: str) -> Decoder:
     try:
         decoder: Decoder = import_module(_module(name)).DECODER
     except ModuleNotFoundError as error:
-        if error.name != _module(name):
+        if _is_here(name):
             raise
         there = ", ".join(decoders_here())
         raise UsageError(f"this bundle has no decoder {name!r}, only {there}; pack the pair with its task") from error
@@ -57,7 +57,14 @@ def decoder_of(name: str) -> Decoder:
 
 def decoders_here() -> List[str]:
     """The names of the decoders that can be used: all, or those that a bundle was packed with."""
-    return [name for name in DECODERS if find_spec(_module(name)) is not None]
+    return [name for name in DECODERS if _is_here(name)]
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return find_spec(_module(name)) is not None
+    except ModuleNotFoundError:
+        return False  # nor is the room that it stands in
 
 
 def _module(name: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Optional
 
 from runtime_arm.results.decoder import Decoder, Parameters
-from runtime_arm.results.decoders.blazeface import DECODER as BLAZEFACE
-from runtime_arm.results.decoders.blazeface import PALMS, decode, recognised
+from runtime_arm.results.decoders.mediapipe.blazeface import DECODER as BLAZEFACE
+from runtime_arm.results.decoders.mediapipe.blazeface import PALMS, decode, recognised
 from runtime_arm.results.facts import Facts
 
 

@@ -1,0 +1,1 @@
+"""The families of networks that MediaPipe ships: faces, hands, bodies."""
