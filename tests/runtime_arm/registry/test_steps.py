@@ -9,6 +9,7 @@ from typing import Any, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import Array
 from runtime_arm.registry.steps import into, multiply
 
@@ -46,7 +47,11 @@ def test_products_are_those_of_matmul(a: Tuple[int, ...], b: Tuple[int, ...], or
     expected = np.matmul(x, y)
     out = _numbers(expected.shape, orders[2], dtype)
     multiply(x, y, out)()
-    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+    if out.dtype.kind == "f":
+        sums = np.matmul(np.abs(x), np.abs(y))
+        assert_close(out, expected, terms=x.shape[-1], magnitude=sums)
+    else:
+        np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("rows", [1, 100])

@@ -89,8 +89,9 @@ def test_sums_transform_as_the_matrices_do(tile: int) -> None:
     frequencies, results = np.full_like(taps, np.nan), np.full((tile, 70), np.nan, np.float32)
     for step in into_frequencies(taps, frequencies):
         step()
-    np.testing.assert_allclose(frequencies, matrices.input @ taps, rtol=1e-5, atol=1e-4)
-    expected = matrices.output @ frequencies
+    given = np.abs(matrices.input) @ np.abs(taps)
+    assert_close(frequencies, (matrices.input @ taps).astype(np.float32), terms=tile + 2, magnitude=given)
+    expected, sums = matrices.output @ frequencies, np.abs(matrices.output) @ np.abs(frequencies)
     for step in from_frequencies(frequencies, results):
         step()
-    np.testing.assert_allclose(results, expected, rtol=1e-5, atol=1e-3)
+    assert_close(results, expected.astype(np.float32), terms=tile + 2, magnitude=sums)
