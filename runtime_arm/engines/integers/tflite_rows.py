@@ -135,15 +135,16 @@ class Rows:
     """The padded image rows under blocks of output rows. step: the number of parts that columns are dealt out to."""
 
     def __init__(self, window: Window, channels: int, repeat: int, step: int):
-        self._window, self._channels, self._repeat, self.step = window, channels, repeat, step
-        used = (window.output[1] - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1] + 1
-        self._width = -(-used // step)
+        self._window, self._channels, self._repeat, self._step = window, channels, repeat, step
+        reach = (window.kernel[1] - 1) * window.dilation[1] + 1
+        self._parts = min(step, reach)  # no tap meets those behind
+        self._width = -(-((window.output[1] - 1) * window.stride[1] + reach) // step)
 
     def shape(self, rows: int) -> Shape:
-        """(step, image rows under that many output rows, columns, channels * repeat)."""
+        """(parts that taps meet, image rows under that many output rows, columns, channels * repeat)."""
         window = self._window
         reach = (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
-        return self.step, reach, self._width, self._channels * self._repeat
+        return self._parts, reach, self._width, self._channels * self._repeat
 
     def fill(self, image: Array, buffer: Array, first: int, padding: int) -> Iterator[Step]:
         """Converts what lies under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
@@ -151,15 +152,15 @@ class Rows:
         pad = np.full((), padding, np.float32)
         top, left = first * self._window.stride[0] - self._window.head[0], self._window.head[1]
         rows = slice(*np.clip((-top, height - top), 0, buffer.shape[1]).tolist())
-        for part in range(self.step):
+        for part in range(self._parts):
             target = buffer[part].reshape(*buffer.shape[1:3], self._channels, self._repeat)
-            ends = [-((part - left - end) // self.step) for end in (0, width)]
+            ends = [-((part - left - end) // self._step) for end in (0, width)]
             columns = slice(*np.clip(ends, 0, self._width).tolist())
             if rows.start >= rows.stop or columns.start >= columns.stop:
                 yield copy(target, pad)
                 continue
-            begin, count = columns.start * self.step + part - left, columns.stop - columns.start
-            met = image[rows.start + top : rows.stop + top, begin : begin + (count - 1) * self.step + 1 : self.step]
+            begin, count = columns.start * self._step + part - left, columns.stop - columns.start
+            met = image[rows.start + top : rows.stop + top, begin : begin + (count - 1) * self._step + 1 : self._step]
             yield copy(target[rows, columns], met[..., None])
             for margin in margins(buffer[part][None], (rows, columns, slice(0, buffer.shape[3]))):
                 yield copy(margin, pad)
