@@ -200,14 +200,16 @@ class _IntegerNet:
 
     @cached_property
     def _precision(self) -> Precision:
-        """With weights that are rounded by the samples, if that is asked for."""
+        """With weights that are rounded by the samples, if that is asked for. What biases take off counts as no error
+        with int16; int8 shifts means, too."""
         rounded: Dict[str, Rounded] = {}
+        wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         if self._methods.round_by_data:
-            biases = Biases.CORRECTED if self._methods.correct_biases else Biases.KEPT
+            taken_off = Biases.COUNTED_ON if wide else Biases.CORRECTED
+            biases = taken_off if self._methods.correct_biases else Biases.KEPT
             rounded = round_by_data(
                 self._program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
             )
-        wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         dtype = np.dtype(np.int16 if wide else np.int8)
         return Precision(dtype, self._methods.per_tensor, self._methods.correct_biases, rounded)
 
