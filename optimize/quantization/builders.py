@@ -161,8 +161,8 @@ def _best(
     """The net and the method that do best on both halves together, and on neither worse than the first way; below 0 dB
     all is noise.
 
-    Where the half that chose the ranges lacks what the other holds, all ways are equally bad: so the worse half does not
-    decide alone.
+    Where the half that chose the ranges lacks what the other holds, all ways are equally bad: so the worse half does
+    not decide alone.
     """
     half = len(samples) // 2
     parts = (samples[:half], samples[half:]) if len(samples) >= LEAST else (samples,)

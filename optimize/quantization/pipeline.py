@@ -96,10 +96,9 @@ def quantize(
     methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data", folder)
     if integers:
         assert given is not None
+        given = given if calibration != AUTO else _alike(pair, given, report, progress)
         if len(given) < FEW:
             report.notes.append(f"ranges come from {len(given)} sample(s) alone; a hundred different ones are better")
-        if calibration == AUTO:
-            given = _alike(pair, given, report, progress)
         build = integer_builder(pair, given, asked, table, methods, progress)
     else:
         build = weight_builder(pair, given, asked, table, methods, progress)
@@ -115,8 +114,8 @@ def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, pr
     if places:
         numbers = ", ".join(str(place + 1) for place in places)
         report.notes.append(
-            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): on them, the net computes numbers "
-            "many times as large as on the others; every calibration but auto takes them, too"
+            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): on them, the net computes "
+            "numbers many times as large as on the others; every calibration but auto takes them, too"
         )
     return without(samples, places)
 

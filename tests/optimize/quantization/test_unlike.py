@@ -17,7 +17,7 @@ from tests.optimize.nets import pair_of
 from tests.optimize.quantization.test_quantize import NET, SHAPES, samples, weights
 
 
-@pytest.fixture()
+@pytest.fixture
 def pair() -> Pair:
     return pair_of(NET, weights(), SHAPES)
 
