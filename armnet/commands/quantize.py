@@ -6,7 +6,7 @@
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/
                                                                 integers, as TensorFlow Lite computes them; layers stay
                                                                 float until every output is within 25 dB
-  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr -inf
+  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr none
                                                                 integers throughout, whatever the outputs are
   armnet quantize PAIR -o PAIR2 --activations int8 --data held_back.npz --must top1=0.99
                                                                 the same, until 99 % of the pair's top-1 are kept
@@ -23,6 +23,7 @@ PAIR2 is written: killed and started again, the command goes on.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from typing import Any, Dict, List, Optional
 
@@ -95,14 +96,22 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def decibels(word: str) -> float:
+    """What --snr demands. ValueError for what is no number."""
+    ratio = -math.inf if word == "none" else float(word)
+    if math.isnan(ratio):
+        raise ValueError("not a number")
+    return ratio
+
+
 def _add_targets(parser: argparse.ArgumentParser) -> None:
     """How good the result must be: layers that spoil it stay float."""
     parser.add_argument(
         "--snr",
-        type=float,
+        type=decibels,
         metavar="DB",
         help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data; "
-        "-inf: no layer stays float for it (default: 25 with integer activations, unless --must or --table is given)",
+        "none: no layer stays float for it (default: 25 with integer activations, unless --must or --table is given)",
     )
     parser.add_argument(
         "--must",
