@@ -4,12 +4,13 @@
   armnet quantize PAIR -o PAIR2 --weights float16               half of the bytes
   armnet quantize PAIR -o PAIR2 --activations dynamic           the same; products of integers, made while it runs
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/
-                                                                integers throughout, as TensorFlow Lite computes them
-  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr 25
-                                                                the same; layers stay float until outputs are that close
+                                                                integers, as TensorFlow Lite computes them; layers stay
+                                                                float until every output is within 25 dB
+  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr none
+                                                                integers throughout, whatever the outputs are
   armnet quantize PAIR -o PAIR2 --activations int8 --data held_back.npz --must top1=0.99
                                                                 the same, until 99 % of the pair's top-1 are kept
-  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr 25 --html report.html
+  armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --html report.html
                                                                 a page with a plot of error against bytes
   armnet quantize PAIR -o PAIR2 --write-table layers.txt        what was done to each layer, to be edited
   armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
@@ -22,6 +23,7 @@ PAIR2 is written: killed and started again, the command goes on.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from typing import Any, Dict, List, Optional
 
@@ -69,7 +71,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         default="auto",
         metavar="METHOD",
         help="how ranges of activations are chosen: minmax, percentile, mse, entropy, or auto, the best of the first "
-        "three on the data (default: %(default)s)",
+        "three on the data, without the few samples that are unlike all others (default: %(default)s)",
     )
     parser.add_argument(
         "--per-tensor",
@@ -94,14 +96,22 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def decibels(word: str) -> float:
+    """What --snr demands. ValueError for what is no number."""
+    ratio = -math.inf if word == "none" else float(word)
+    if math.isnan(ratio):
+        raise ValueError("not a number")
+    return ratio
+
+
 def _add_targets(parser: argparse.ArgumentParser) -> None:
     """How good the result must be: layers that spoil it stay float."""
     parser.add_argument(
         "--snr",
-        type=float,
+        type=decibels,
         metavar="DB",
         help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data; "
-        "-inf: whatever it is (default: 10 with integer activations, unless --must or --table is given)",
+        "none: no layer stays float for it (default: 25 with integer activations, unless --must or --table is given)",
     )
     parser.add_argument(
         "--must",

@@ -158,4 +158,4 @@ def _cells(row: Mapping[str, Any], largest: int) -> List[str]:
 
 def _notes(notes: Sequence[str]) -> str:
     listed = "".join(f"<li>{text(note)}</li>" for note in notes)
-    return f"<h2>Operators on floats</h2><ul>{listed}</ul>" if listed else ""
+    return f"<h2>To be noted</h2><ul>{listed}</ul>" if listed else ""

@@ -23,6 +23,7 @@ body { margin: 0; background: var(--paper); color: var(--ink);
        font: 14px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
 main { max-width: 1280px; margin: 0 auto; padding: 28px 24px 60px; }
 h1 { font-size: 24px; margin: 0 0 4px; overflow-wrap: anywhere; }
+li { overflow-wrap: anywhere; }
 h2 { font-size: 16px; margin: 36px 0 10px; }
 p { margin: 4px 0 10px; color: var(--faint); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin-top: 18px; }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property, partial
+from statistics import fmean
 from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -34,6 +36,7 @@ REMOVING = (pipeline.TIDYING,)
 AUTO = "auto"
 TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
 LEAST = 4  # samples that can be halved
+ALIKE = 0.5  # dB, which say nothing
 MARGIN = 2.0  # dB by which another way must be better than min-max without equalising: what samples say varies as much
 Choose = Callable[[str], Choice]
 
@@ -155,18 +158,26 @@ def integer_builder(
 def _best(
     ways: Sequence[Tuple[_IntegerNet, str]], original: Pair, samples: Sequence[Sample]
 ) -> Tuple[_IntegerNet, str]:
-    """The net and the method that do best where they do worst; below 0 dB all is noise."""
+    """The net and the method that do best on both halves together, and on neither worse than the first way; below 0 dB
+    all is noise.
+
+    Where the half that chose the ranges lacks what the other holds, all ways are equally bad: so the worse half does
+    not decide alone.
+    """
     half = len(samples) // 2
     parts = (samples[:half], samples[half:]) if len(samples) >= LEAST else (samples,)
     noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
 
-    def ratio(way: Tuple[_IntegerNet, str]) -> float:
-        net, method = way
+    def ratios(net: _IntegerNet, method: str) -> List[float]:
         built = [net.build(net.ranges(part, method), Floats(), QuantizationReport()) for part in parts]
-        least = min(noise.of(one) for noise, one in zip(noises, reversed(built)))
-        return max(least, 0.0) - (0.0 if way is ways[0] else MARGIN)
+        return [max(noise.of(one), 0.0) for noise, one in zip(noises, reversed(built))]
 
-    return max(ways, key=ratio)
+    first, *others = [ratios(*way) for way in ways]
+    gains = [0.0]
+    for other in others:
+        worse = any(one < least - ALIKE for one, least in zip(other, first))
+        gains.append(-math.inf if worse else fmean(other) - fmean(first) - MARGIN)
+    return ways[int(np.argmax(gains))]
 
 
 class _IntegerNet:
@@ -189,14 +200,16 @@ class _IntegerNet:
 
     @cached_property
     def _precision(self) -> Precision:
-        """With weights that are rounded by the samples, if that is asked for."""
+        """With weights that are rounded by the samples, if that is asked for. What biases take off counts as no error
+        with int16; int8 shifts means, too."""
         rounded: Dict[str, Rounded] = {}
+        wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         if self._methods.round_by_data:
-            biases = Biases.CORRECTED if self._methods.correct_biases else Biases.KEPT
+            taken_off = Biases.COUNTED_ON if wide else Biases.CORRECTED
+            biases = taken_off if self._methods.correct_biases else Biases.KEPT
             rounded = round_by_data(
                 self._program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
             )
-        wide = "int16" in {choice.activations for choice in (self._asked, *self._table.values())}
         dtype = np.dtype(np.int16 if wide else np.int8)
         return Precision(dtype, self._methods.per_tensor, self._methods.correct_biases, rounded)
 

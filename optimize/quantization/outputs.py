@@ -21,11 +21,13 @@ class OutputNoise:
     """Runs the original once on a few samples, and compares others with it.
 
     before_softmax: compares what an output's Softmax reads, where the others have that blob, too. A Softmax makes much
-    of small differences of a few samples, and nothing of large ones of others.
+    of small differences of a few samples, and nothing of large ones of others. most: samples that are run.
     """
 
-    def __init__(self, original: Pair, samples: Sequence[Sample], before_softmax: bool = False):
-        stride = -(-len(samples) // MOST_SAMPLES)
+    def __init__(
+        self, original: Pair, samples: Sequence[Sample], before_softmax: bool = False, most: int = MOST_SAMPLES
+    ):
+        stride = -(-len(samples) // most)
         self._samples = [samples[at] for at in range(0, len(samples), stride)]
         outputs = original.predict_net.external_output
         logits = {op.output[0]: op.input[0] for op in original.predict_net.op if op.type == "Softmax"}

@@ -17,17 +17,19 @@ from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.report import QuantizationReport
-from optimize.quantization.samples import Samples, as_sequence
+from optimize.quantization.samples import Samples, as_sequence, without
 from optimize.quantization.sensitivity import least_float, worst_first
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
+from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
 from runtime_arm.pair.pair import Pair
 
 ROUNDINGS = ("data", "nearest")
-LEAST_SNR = 10.0  # dB, unless something else is demanded: the error is a third of the output
-GOOD_SNR = 25.0  # dB: below, the report says so
+FEW = 10  # samples, which are no picture of what the net will see
+RANKED_ON = 4  # samples: which layers make most noise is clear soon
+GOOD_SNR = 25.0  # dB, unless something else is demanded: the error is a twentieth of the output
 
 
 def quantize(
@@ -55,15 +57,16 @@ def quantize(
     floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
     "int16" for TensorFlow Lite's integer arithmetic throughout, all with int8 weights. table: what single layers are
     stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``); "auto"
-    for the best of minmax, percentile and mse on samples that did not choose the ranges.
+    for the best of minmax, percentile and mse on samples that did not choose the ranges; it leaves out samples that
+    are unlike the others (see ``unlike``).
     per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not one for each filter. equalize: whether
     neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what is clearly better
     on such samples. correct_biases: whether biases of integer layers take off by how much rounded weights shift means.
     rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``), "nearest" each by
     itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs on the
     samples, in dB; layers stay float until it is reached. accept: whether a pair is good enough; layers stay float
-    until it is. Without ``snr``, ``accept`` and ``table``, integer activations must reach 10 dB: outputs that are
-    mostly noise are no use to anybody. ``-math.inf`` takes them as they are.
+    until it is. Without ``snr``, ``accept`` and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps
+    all layers on integers and takes the outputs as they are.
     folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
@@ -93,13 +96,28 @@ def quantize(
     methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data", folder)
     if integers:
         assert given is not None
+        given = given if calibration != AUTO else _alike(pair, given, report, progress)
+        if len(given) < FEW:
+            report.notes.append(f"ranges come from {len(given)} sample(s) alone; a hundred different ones are better")
         build = integer_builder(pair, given, asked, table, methods, progress)
     else:
         build = weight_builder(pair, given, asked, table, methods, progress)
     if integers and not (demanding or table):
-        snr = LEAST_SNR
+        snr = GOOD_SNR
     result = _within(pair, build, given, _Demand(snr, accept), report, progress)
     return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
+
+
+def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, progress: Progress) -> Sequence[Sample]:
+    """The samples that are like the others. The report says which are not."""
+    places = unlike(pair, samples, progress)
+    if places:
+        numbers = ", ".join(str(place + 1) for place in places)
+        report.notes.append(
+            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): on them, the net computes "
+            "numbers many times as large as on the others; every calibration but auto takes them, too"
+        )
+    return without(samples, places)
 
 
 def _asked(weights: str, activations: Optional[str]) -> Choice:
@@ -132,6 +150,7 @@ def _within(
     progress: Progress,
 ) -> Pair:
     """The pair that is built with the fewest float layers with which it is good enough."""
+    said = list(report.notes)
     result = build(Floats(), report)
     if not samples:
         return result
@@ -141,7 +160,7 @@ def _within(
         _warn(report, demand)
         return result
     choices = {row.layer: row.choice for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)}
-    before_softmax = OutputNoise(pair, samples, before_softmax=True)
+    before_softmax = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
     alone = worst_first(
         list(choices),
         lambda layers: before_softmax.of(build(Floats(layers), QuantizationReport())),
@@ -149,7 +168,7 @@ def _within(
     )
     floats = _smallest(build, choices, list(alone), lambda built: demand.met(built, noise), progress)
     report.layers.clear()
-    report.notes.clear()
+    report.notes[:] = said
     result = build(floats, report)
     report.output_snr = noise.of(result)
     report.layers[:] = [
@@ -196,7 +215,7 @@ def _smallest(
 def _warn(report: QuantizationReport, demand: _Demand) -> None:
     """Says that the outputs are noisy, unless somebody has said how noisy they may be."""
     ratio = report.output_snr
-    if ratio is not None and ratio < GOOD_SNR and demand in ((None, None), (LEAST_SNR, None)):
+    if ratio is not None and ratio < GOOD_SNR and demand == (None, None):
         report.notes.append(
             f"the worst output has a signal-to-noise ratio of {ratio:.1f} dB: look at what the pair answers; with a "
             f"demand of {GOOD_SNR:g} dB (--snr {GOOD_SNR:g}), more layers stay float"

@@ -41,21 +41,27 @@ class _Checked(Sequence[Sample]):
 class _Part(Sequence[Sample]):
     """Some of the samples, each read when it is asked for."""
 
-    def __init__(self, samples: Sequence[Sample], places: range):
+    def __init__(self, samples: Sequence[Sample], places: Sequence[int]):
         self._samples, self._places = samples, places
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        places = self._places[index]
-        return _Part(self._samples, places) if isinstance(places, range) else self._samples[places]
+        if isinstance(index, slice):
+            return _Part(self._samples, self._places[index])
+        return self._samples[self._places[index]]
 
 
 def as_sequence(samples: Samples, inputs: Sequence[TensorInfo]) -> Sequence[Sample]:
     """The samples as a sequence that is read one at a time; other iterables are collected first."""
     collected: Sequence[Sample] = samples if isinstance(samples, Sequence) else _collected(samples)
     return _Checked(collected, inputs)
+
+
+def without(samples: Sequence[Sample], places: Sequence[int]) -> Sequence[Sample]:
+    """The samples but those at some places, each read when it is asked for."""
+    return _Part(samples, [place for place in range(len(samples)) if place not in places])
 
 
 def _collected(samples: Iterable[Mapping[str, Array]]) -> List[Sample]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from optimize.quantization.calibration import Calibration, Range
 from optimize.quantization.integers import elementwise, layout, pictures, products  # noqa: F401 - they declare rules
-from optimize.quantization.integers.layout import SAME_SCALE
+from optimize.quantization.integers.layout import SAME_SCALE, averages_all
 from optimize.quantization.integers.net import IntegerNet, Precision, Scale
 from optimize.quantization.integers.rules import RULES
 from optimize.rewriting.program import Program
@@ -49,7 +49,7 @@ def shared_scales(program: Program, ranges: Mapping[str, Range], dtype: Any) -> 
         return name
 
     for op in program.net.op:
-        if op.full_type in SAME_SCALE and not op.get_bool("global_pooling"):
+        if op.full_type in SAME_SCALE and not averages_all(program, op):
             members = [name for name in (*op.input, *op.output[:1]) if name in ranges]
             for name in members[1:]:
                 group[leader(name)] = leader(members[0])

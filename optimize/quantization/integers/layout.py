@@ -8,6 +8,7 @@ import numpy as np
 
 from optimize.quantization.integers.net import TO_FIRST, TO_LAST, IntegerNet
 from optimize.quantization.integers.rules import VIEWS, rule
+from optimize.rewriting.program import Program
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.pool.caffe2 import Pool, pool_of
@@ -54,12 +55,24 @@ def _why_not_picture(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     return None if net.is_last(op.input[0]) else "its operand is no picture"
 
 
+def averages_all(program: Program, op: OperatorDef) -> bool:
+    """Whether an operator averages each channel of whole pictures: such means are small beside the largest pixel, and
+    have a scale of their own."""
+    if op.full_type != "AveragePool" or op.get_bool("global_pooling"):
+        return op.full_type == "AveragePool"
+    windows = [None if spec is None else pool_of(op, spec).window for spec in program.specs(op.input[0])]
+    return bool(windows) and all(
+        window is not None and window.ndim == 2 and window.kernel == window.image and not any(window.head + window.tail)
+        for window in windows
+    )
+
+
 @rule("MaxPool", "AveragePool")
 def pool(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     reason = _why_not_picture(net, op)
     if reason:
         return reason
-    if op.type == "AveragePool" and op.get_bool("global_pooling"):
+    if averages_all(net.program, op):
         return _mean(net, op)
     found = _pool(net, op)
     if found is None or len(op.output) > 1:

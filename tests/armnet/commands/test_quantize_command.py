@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from armnet.page.quantization import render
 from runtime_arm import Predictor
 from runtime_arm.pair.pair import Pair
+from tests.support.chromium import chromium, program
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO
 
@@ -182,3 +184,35 @@ def test_integers_are_handed_on(armnet: Armnet, digits: Path, tmp_path: Path) ->
     assert armnet(*words, tmp_path / "exact.onnx", "--integers", "exact")[0] == 0
     assert (tmp_path / "qdq.onnx").read_bytes() != (tmp_path / "exact.onnx").read_bytes()
     refused(armnet("export", tmp_path / "integers", "--to", "tflite", "-o", "x", "--integers", "qdq"), "for --to onnx")
+
+
+def test_all_layers_on_integers_or_until_the_outputs_are_close(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    words = ["quantize", digits, "-o", tmp_path / "small", "--activations", "int8", "--samples", "8", "--json"]
+    floats = {}
+    for demand in ("none", "70"):
+        status, out, _ = armnet(*words, "--data", DEMO / "held_back.npz", "--snr", demand)
+        assert status == 0
+        floats[demand] = sum(layer["activations"] == "float32" for layer in json.loads(out)["layers"])
+    assert floats["none"] == 0 < floats["70"]
+    for word in ("nan", "much"):
+        status, _, errors = armnet(*words, "--snr", word)
+        assert status == 2
+        assert f"invalid decibels value: '{word}'" in errors
+
+
+@pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")
+def test_the_page_is_as_narrow_as_a_phone(tmp_path: Path) -> None:
+    """Converted networks have names of hundreds of letters without a space."""
+    name = "model/batch_normalization/FusedBatchNormV3;" * 4
+    row: Any = {"layer": name, "weights": "int8", "activations": "float32", "snr": 40.0, "alone": 30.0}
+    row.update(
+        {"nbytes": {"before": 400, "after": 100}, "steps": ["bias corrected"], "reason": "it spoils the outputs"}
+    )
+    facts: Any = {"pair": "small", "weights_nbytes": {"before": 400, "after": 100}, "output_snr": 26.0, "metrics": None}
+    facts.update({"layers": [row], "notes": [f"Add({name}) -> {name} stays float: its operands are floats"]})
+    page = tmp_path / "page.html"
+    page.write_bytes(render(facts).encode())
+    with chromium(tmp_path) as browser:
+        browser.resize(400, 900)
+        browser.go(page.as_uri())
+        assert browser.value("document.documentElement.scrollWidth") <= 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List
 
 import numpy as np
@@ -81,6 +82,34 @@ def test_an_operator(name: str, activations: str) -> None:
     np.testing.assert_array_equal(found["y"], actual)
     needed = 1 if name == "mean of rows" else 0  # of what is left of a picture, in the order of the floats
     assert types_of(model).count("TRANSPOSE") == needed, types_of(model)
+
+
+@pytest.mark.parametrize(
+    ("window", "type"),
+    [
+        ("kernel=8", "tflite.QuantizedMean"),
+        ("global_pooling=1", "tflite.QuantizedMean"),
+        ("kernel_h=8 kernel_w=4", "tflite.QuantizedAveragePool"),
+        ("kernel=8 pad=4 stride=8", "tflite.QuantizedAveragePool"),
+    ],
+)
+def test_means_of_whole_pictures_have_a_scale_of_their_own(window: str, type: str) -> None:
+    """They are small beside the largest pixel."""
+    rng = np.random.default_rng(3)
+    w = {"w": rng.standard_normal((4, 3, 1, 1)).astype(np.float32), "v": np.ones((2, 4, 1, 1), np.float32)}
+    text = f"""net "n": x, w, v -> y
+        Conv(x, w) -> a  kernel=1
+        AveragePool(a) -> b  {window}
+        Conv(b, v) -> y  kernel=1"""
+    pair = pair_of(text, w, {"x": (1, 3, 8, 8)})
+    feeds: List[Any] = [{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(4)]
+    small = quantize(pair, feeds, activations="int8", equalize=False, snr=-math.inf)
+    (pool,) = (op for op in small.predict_net.op if op.full_type == type)
+    conv = next(op for op in small.predict_net.op if op.output[0] == pool.input[0])
+    if type == "tflite.QuantizedMean":
+        assert pool.get_float("Y_scale") < 0.3 * conv.get_float("Y_scale")
+    else:
+        assert pool.get_float("Y_scale") == conv.get_float("Y_scale")
 
 
 def test_sixteen_bits_are_closer_than_eight() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from optimize import optimize, quantize
-from optimize.quantization import QuantizationReport, pipeline
+from optimize.quantization import QuantizationReport, builders, pipeline
 from optimize.quantization.formats import FORMATS
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.table import Choice
@@ -185,19 +185,54 @@ def offset() -> Pair:
 def test_outputs_that_would_be_noise_keep_layers_in_float() -> None:
     report = QuantizationReport()
     mixed = quantize(offset(), samples(4), activations="int8", report=report)
-    assert snr(offset(), mixed) > 10
+    assert snr(offset(), mixed) > 25
     assert any("layers stay float: without, the worst output" in note for note in report.notes)
     taken = quantize(offset(), samples(4), activations="int8", snr=-math.inf, report=QuantizationReport())
     assert snr(offset(), taken) < 10
 
 
 def test_a_noisy_output_is_reported_unless_it_was_asked_for(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = QuantizationReport()
+    quantize(pair, samples(4), activations="int8", report=report)
+    table = {report.layers[0].layer: report.layers[0].choice}
     monkeypatch.setattr(pipeline, "GOOD_SNR", 100.0)
-    cases: List[Any] = [({}, True), ({"snr": -math.inf}, False), ({"accept": lambda candidate: True}, False)]
+    nothing, asked, accepted = {"table": table}, {"snr": -math.inf}, {"accept": lambda candidate: True}
+    cases: List[Any] = [(nothing, True), (asked, False), (accepted, False)]
     for options, warned in cases:
         report = QuantizationReport()
         quantize(pair, samples(4), activations="int8", report=report, **options)
         assert any("look at what the pair answers" in note for note in report.notes) == warned
+
+
+@pytest.mark.parametrize(
+    ("ratios", "chosen"),
+    [
+        ({"minmax": (4.0, 11.0), "mse": (4.0, 16.0)}, "mse"),  # what one half lacks makes all ways equally bad on it
+        ({"minmax": (4.0, 11.0), "mse": (5.0, 13.0)}, "minmax"),
+        ({"minmax": (-30.0, 11.0), "mse": (0.0, 14.0)}, "minmax"),
+        ({"minmax": (11.7, 28.5), "mse": (10.9, 34.2)}, "minmax"),  # what is cut off matters on one half
+    ],
+)
+def test_ways_are_judged_by_both_halves_of_the_samples_together(
+    pair: Pair, ratios: Mapping[str, Sequence[float]], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Net:
+        def ranges(self, part: Sequence[int], method: str) -> str:
+            return method
+
+        def build(self, method: str, *others: object) -> str:
+            return method
+
+    class Noise:
+        def __init__(self, original: Pair, part: Sequence[int], before_softmax: bool):
+            self.half = part[0] // 2
+
+        def of(self, method: str) -> float:
+            return ratios[method][self.half]
+
+    monkeypatch.setattr(builders, "OutputNoise", Noise)
+    ways: Any = [(Net(), method) for method in ratios]
+    assert builders._best(ways, pair, [0, 1, 2, 3])[1] == chosen
 
 
 @pytest.mark.parametrize("calibration", ["mse", "auto"])

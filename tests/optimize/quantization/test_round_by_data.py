@@ -105,3 +105,11 @@ def test_means_of_results_do_not_shift(name: str, activations: str) -> None:
         return float(np.abs((found - wanted).mean(axis=others)).mean())
 
     assert shift(corrected) < (0.7 if activations == "float32" else 1.0) * shift(kept)  # of int8, most is activations
+
+
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_with_sixteen_bits_what_biases_take_off_counts_as_no_error(name: str) -> None:
+    far = [{"x": sample["x"] + 20} for sample in smooth(24)]
+    pair, judged = layer(name), OutputNoise(layer(name), far)
+    nearest, better = (quantize(pair, far, activations="int16", rounding=one) for one in ("nearest", "data"))
+    assert judged.of(better) > judged.of(nearest) + 14
