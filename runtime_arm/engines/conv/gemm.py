@@ -24,7 +24,7 @@ from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import Step, in_lines, multiply
 
 SMALL_PRODUCT = 1_000_000  # M * N * K up to which OpenBLAS uses its small kernels, which do not pack
-WIDE, NARROW = (64, 48), (32, 24, 16)  # columns of a panel: multiples of a vector
+WIDE, NARROW = (64, 48), (32, 24, 16, 40)  # columns of a panel: multiples of a vector, or of half of one
 WIDE_DEPTH, NARROW_DEPTH = 128, 320  # rows up to which such a panel stays in or near the first-level cache
 VECTOR = 8  # numbers of the narrower vectors that CPUs have
 FEW_ROWS, FEW_ROWS_DEPTH = 32, 512  # with so few rows, panels are read from memory anyway
