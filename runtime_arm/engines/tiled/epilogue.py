@@ -27,7 +27,7 @@ from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.kernel import Call
-from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, in_turn, shaped
+from runtime_arm.registry.steps import ZERO, Step, clip, copy, in_lines, in_turn, shaped
 
 Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, channels)
 
@@ -219,7 +219,8 @@ def _add(addend: Array, products: Array) -> Iterator[Step]:
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     whole = products if has_gaps(products) else _flat(products)
     if len(activation.limits) == 2 and CLIPS_FAST:
-        yield partial(whole.clip, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
+        (_, low), (_, high) = activation.limits
+        yield clip(whole, low, high, whole)
     elif activation.limits:
         for part in rows_of(whole, longest_row()):
             for bound, value in activation.limits:

@@ -13,7 +13,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import MAX, OPERANDS, activation_of, formula_of
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.steps import Step, copy
+from runtime_arm.registry.steps import Step, clip, copy
 
 
 def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
@@ -75,7 +75,7 @@ class InnerActivation:
         if self._clips:  # also than one comparison with a number
             given = dict(self._limits)
             low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
-            yield partial(source.clip, np.array(low, source.dtype), np.array(high, source.dtype), out=out)
+            yield clip(source, low, high, out)
             return
         for bound, value in self._limits:
             yield partial(bound, source, np.array(value, source.dtype), out=out)
