@@ -18,6 +18,7 @@ MOST_ITEM = 1024  # bytes; longer runs of numbers are copied as fast one by one
 VIEWS_LINES = np.lib.NumpyVersion(np.__version__) >= "1.23.0"  # as items of another size, whatever lies between them
 FEW = 1 << 13  # elements that are written in less than a call takes
 _CLIP = getattr(getattr(getattr(np, "_core", None), "umath", None), "clip", None)  # of NumPy 2
+EINSUM = getattr(np.einsum, "__wrapped__", np.einsum)  # without looking for arrays that are not NumPy's
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
