@@ -95,7 +95,7 @@ def into(ufunc: np.ufunc, a: Array, b: Array, out: Array) -> Step:
 
 
 def clip(x: Array, low: float, high: float, out: Array) -> Step:
-    """out = x limited to two numbers. The method of arrays takes 1.1 us to call the ufunc, which NumPy does not show."""
+    """out = x limited to two numbers. The method takes 1.1 us to call the ufunc, which has no public name."""
     bounds = np.array(low, x.dtype), np.array(high, x.dtype)
     return partial(x.clip, *bounds, out=out) if _CLIP is None else partial(_CLIP, x, *bounds, out)
 

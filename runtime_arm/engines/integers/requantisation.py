@@ -1,7 +1,7 @@
 """The end of a block of integer sums: offset, requantisation, saturation, in place and in as few passes as there are.
 
 Sums (pixels, M) in float32 are rounded by a formula that ``float32_rounding.py`` has proven; the few filters for which
-it could not are gathered first, a row for each, so that NumPy's inner loops are long, rounded by the rule itself and put
+it could not are gathered first, a row for each, since long loops are fast, rounded by the rule itself and put
 in their places last. Where there is no formula, all are rounded by the rule.
 """
 
@@ -114,16 +114,16 @@ class Requantisation:
         few, found = self._spare[16 * size : 20 * size].view(np.float32), self._spare[20 * size : 21 * size]
         rows = [slice(begin, begin + len(sums_)) for begin in range(0, size, len(sums_))]
         shape = (size,) if len(rest) == 1 else (len(rest), -1)
-        rounding = self._by_rule.steps(few.reshape(shape), found.view(out.dtype).reshape(shape), [work[:size], work[size:]])
+        found = found.view(out.dtype)
         return [
             *[copy(few[row], sums_[:, place]) for row, place in zip(rows, rest)],
-            *rounding,
+            *self._by_rule.steps(few.reshape(shape), found.reshape(shape), [work[:size], work[size:]]),
             *self._by_formula(self._formula, sums, out),
-            *[copy(out_[:, place], found.view(out.dtype)[row]) for row, place in zip(rows, rest)],
+            *[copy(out_[:, place], found[row]) for row, place in zip(rows, rest)],
         ]
 
     def _of_rest(self, values: Array) -> Array:
-        """Numbers, one for each filter, as they meet rows of sums: a number alone takes NumPy less time than a column."""
+        """Numbers, one for each filter, as they meet rows of sums; NumPy takes less time for one than for a column."""
         assert self._formula is not None
         chosen: Array = values[self._formula.rest]
         return chosen[:, None] if len(chosen) > 1 else chosen.reshape(())

@@ -203,9 +203,11 @@ def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> C
         whole = to.shape[2] // row.size * row.size
         if whole:
             lines = *to.shape[:2], -1, row.size
-            yield step(*(without_ones(flat[..., :whole].reshape(lines)) for flat in (to, of)), row)
+            target, met = (_without_ones(flat[..., :whole].reshape(lines)) for flat in (to, of))
+            yield step(target, met, row)
         if whole < to.shape[2]:
-            yield step(*(without_ones(flat[..., whole:]) for flat in (to, of)), row[: to.shape[2] - whole])
+            target, met = (_without_ones(flat[..., whole:]) for flat in (to, of))
+            yield step(target, met, row[: to.shape[2] - whole])
 
     return steps
 
@@ -225,7 +227,7 @@ def _activate(activation: Activation, products: Array) -> Iterator[Step]:
         for part in rows_of(whole, longest_row()):
             for bound, value in activation.limits:
                 row = row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
-                target = without_ones(part)
+                target = _without_ones(part)
                 yield partial(bound, target, row, out=target)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
@@ -249,7 +251,7 @@ def row_of(value: float) -> Array:
     return row
 
 
-def without_ones(lines: Array) -> Array:
+def _without_ones(lines: Array) -> Array:
     """Without axes of 1 in front of the last one: NumPy takes less time for operands of equal shapes."""
     return lines.squeeze(tuple(axis for axis, size in enumerate(lines.shape[:-1]) if size == 1))
 

@@ -77,15 +77,14 @@ def suits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
 
 
 def _fits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
-    addend, parts = inputs[7], parts_of(op)
+    operands, addend, parts = (*inputs[3:7], inputs[FLOOR]), inputs[7], parts_of(op)
     if parts.expand is not None or parts.project is None or not (limits_of(parts.depthwise) or _is_floor(parts)):
         return False
     if not (may_run(parts.depthwise, "DEPTHWISE") and may_run(parts.project, "POINTWISE")):
         return False
     if addend is not None and addend.shape != y.shape:
         return False
-    b, c, floor = inputs[4], inputs[6], inputs[FLOOR]
-    if any(spec is not None and spec.value is None for spec in (*inputs[3:7], floor)) or b is floor is None:
+    if inputs[4] is inputs[FLOOR] is None or any(spec is not None and spec.value is None for spec in operands):
         return False
     depthwise, project = _convolutions(parts, inputs)
     if not is_pointwise(project) or project.group > 1 or project.channels_last or project.output_shape != y.shape:
@@ -202,10 +201,10 @@ class FilteredProducts:
         )
 
 
-def _limits(depthwise: Call) -> List[Tuple[Any, Array]]:
+def _limits(depthwise: Call) -> Sequence[Tuple[Any, Any]]:
     """The limits of what is filtered without its bias: a ufunc and one number for each channel each."""
     b, floor = depthwise.inputs[2], operand_of(depthwise)
-    given = limits_of(depthwise.op) if floor is None else [(np.maximum, floor.reshape(-1))]
+    given: Sequence[Tuple[Any, Any]] = limits_of(depthwise.op) if floor is None else [(np.maximum, floor.reshape(-1))]
     return given if b is None else [(bound, np.float32(value) - b) for bound, value in given]
 
 

@@ -14,9 +14,20 @@ from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
-INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w", "project b", "addend", "operand", "floor")
+INPUTS = (
+    "x",
+    "expand w",
+    "expand b",
+    "depthwise w",
+    "depthwise b",
+    "project w",
+    "project b",
+    "addend",
+    "slope",
+    "floor",
+)
 FLOOR = 9  # the place of the depthwise convolution's operand, whose activation is onnx.Max if it takes one
-OPERANDS = INPUTS[1:3], (*INPUTS[3:5], "", INPUTS[FLOOR]), INPUTS[5:9]  # what each of the convolutions reads besides its X
+OPERANDS = INPUTS[1:3], (*INPUTS[3:5], "", INPUTS[FLOOR]), INPUTS[5:9]  # what each convolution reads besides its X
 EXPANDED, FILTERED, Y = "expanded", "filtered", "y"
 
 Named = TypeVar("Named")
@@ -49,8 +60,8 @@ def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[Tens
     """Y = project(depthwise(expand(X))), with the convolutions as the net ``layers``: a dense one, a depthwise one, and
     one of 1x1, which may have an addend and any activation. Either the first or the last of them may be missing.
 
-    Inputs: X, then W and b of each, the addend and the operand of the last activation, and that of the depthwise one.
-    An input that is left out has no name.
+    Inputs: X, then W and b of each, the addend and the operand of the last activation, and that of the depthwise
+    convolution's. An input that is left out has no name.
     """
     return results_of(op, inputs)[-1:]
 
