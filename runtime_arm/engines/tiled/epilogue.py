@@ -177,7 +177,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
 
 def _add_rows(to: Array, of: Array, row: Array) -> Step:
     """to = of + row, by one call a row if that adds in place."""
-    if has_gaps(to) or to.__array_interface__["data"] != of.__array_interface__["data"]:
+    if (to.ndim > 1 and has_gaps(to)) or to.__array_interface__["data"] != of.__array_interface__["data"]:
         return partial(np.add, of, row, out=to)
     return in_turn([adding_vectors.add(to[place], row) for place in np.ndindex(*to.shape[:-1])])
 
