@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
@@ -101,6 +100,8 @@ def pair_folder(model: Union[AnyPath, Sequence[AnyPath]]) -> Iterator[Path]:
     if len(paths) == 1 and not is_source(paths[0]):
         yield Path(paths[0])
         return
+    import tempfile  # what is a folder already does without
+
     pair = pair_of(paths)
     with tempfile.TemporaryDirectory(prefix="armnet-pair-") as folder:
         pair.save(Path(folder, "pair"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Set
 
 import numpy as np
 
 from runtime_arm.app.answer import Answer, Options
 from runtime_arm.app.model import Model
 from runtime_arm.app.outputs import plain
-from runtime_arm.app.result_files import Sink, sink_of
 from runtime_arm.app.sources import Item
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, ResultError, UsageError
 from runtime_arm.files import one_line_errors
@@ -19,6 +18,9 @@ from runtime_arm.imports import needed_for
 from runtime_arm.records import NamedTuple
 from runtime_arm.results.classes import Classes
 from runtime_arm.results.vectors import Tensors, described
+
+if TYPE_CHECKING:
+    from runtime_arm.app.result_files import Sink
 
 LISTED = 20  # skipped inputs that are named at the end
 _QUICK = 1  # how hard PNG is compressed: a tenth larger in a third of the time
@@ -94,7 +96,7 @@ def answer_all(
     taken: Set[str] = set()
     last: Optional[Record] = None  # the only one is shown when the files are written
     with ExitStack() as stack:
-        sink: Optional[Sink] = stack.enter_context(sink_of(output)) if output else None
+        sink = stack.enter_context(_sink_of(output)) if output else None
         if draw:
             with one_line_errors(draw):
                 os.makedirs(draw, exist_ok=True)
@@ -172,3 +174,9 @@ def _frame_of(stem: str) -> str:
     """``_12`` for the 13th frame of a video, whose input is called ``clip.mp4#12``."""
     suffix = os.path.splitext(stem)[1]
     return f"_{suffix.rpartition('_')[2]}" if "_" in suffix else ""
+
+
+def _sink_of(path: str) -> Sink:
+    from runtime_arm.app.result_files import sink_of  # one answer that is only shown does without
+
+    return sink_of(path)

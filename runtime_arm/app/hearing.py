@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import io
 import os
-import wave
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
@@ -73,6 +72,8 @@ def _decoded(source: Any, name: str) -> Tuple[Array, int]:
         raise FeedError(f"a sound is a path, bytes, a file or a waveform, got {type(source).__name__}")
     elif hasattr(source, "read"):
         source = io.BytesIO(source.read())
+    import wave  # pictures do without
+
     try:
         return _wav(source, name)
     except FileNotFoundError as error:
@@ -85,6 +86,8 @@ def _decoded(source: Any, name: str) -> Tuple[Array, int]:
 
 def _wav(source: Any, name: str) -> Tuple[Array, int]:
     """A .wav of 8, 16, 24 or 32 bit integers, by the standard library."""
+    import wave
+
     with wave.open(os.fspath(source) if isinstance(source, os.PathLike) else source, "rb") as file:
         width, channels, count = file.getsampwidth(), file.getnchannels(), file.getnframes()
         if count * channels > _LONGEST:

@@ -178,8 +178,6 @@ def _require_shiftable(program: Program, op: OperatorDef) -> None:
         raise Refusal(f"{op.signature()} ends with {limit.full_type}")
     if limit is not None and limit.full_type == MAX:
         _constant(program, limit.input[1])
-    if limit is not None and layer.outputs.number == op.get_int("group", 1) > 1:
-        raise Refusal("a separable block may take it up, which needs one limit for all channels")
     if any(op.input[3:4]):
         _require_no_broadcast(program, op, layer)
     if layer.bias is not None and outweighs(layer.bias, layer.weights):

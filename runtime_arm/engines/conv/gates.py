@@ -19,7 +19,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Call
-from runtime_arm.registry.steps import ONE, Step
+from runtime_arm.registry.steps import ONE, Step, clip
 
 LARGE = 1 << 14  # bytes
 
@@ -64,6 +64,5 @@ def _swish_gate(v: Array, t: Array) -> Iterator[Step]:
 
 
 def _hard_swish_gate(v: Array, t: Array) -> Iterator[Step]:
-    low, middle, high = (np.array(value, np.float32) for value in (0, 3 * 6**-0.5, 6**0.5))
-    yield partial(np.add, v, middle, out=t)
-    yield partial(t.clip, low, high, out=t)
+    yield partial(np.add, v, np.array(3 * 6**-0.5, np.float32), out=t)
+    yield clip(t, 0, 6**0.5, t)

@@ -7,6 +7,8 @@ results.
 
 from __future__ import annotations
 
+from typing import Optional
+
 import numpy as np
 
 from runtime_arm.netdef import Array
@@ -19,6 +21,12 @@ def outweighs(bias: Array, filters: Array) -> bool:
     """Whether a bias is too large beside the products of filters (M, ...)."""
     rows = filters.reshape(len(filters), -1)
     return bool(np.abs(bias).max() > MOST * np.sqrt(np.einsum("mk,mk->m", rows, rows).max()))
+
+
+def bias_behind(shift: Array, weights: Array, bias: Optional[Array]) -> Array:
+    """The bias of a convolution of 1x1 that makes up for a shift of what it reads, one number for each channel."""
+    total: Array = weights.reshape(len(weights), -1) @ shift
+    return total if bias is None else total + bias
 
 
 def has_outlier(weights: Array) -> bool:

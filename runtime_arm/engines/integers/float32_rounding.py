@@ -27,6 +27,7 @@ from runtime_arm.engines.integers.arithmetic import EXACT
 from runtime_arm.engines.integers.delicate import delicate_steps
 from runtime_arm.engines.integers.exact_steps import STEPS, TINY, Steps
 from runtime_arm.netdef import Array
+from runtime_arm.operators.quantised.rounding import Requantizer
 
 LARGEST_PART = 1 / 6  # of the filters that may be left to the rule; more would cost more than is gained
 LEAST_SUMS = 100  # a run, of filters with multipliers of their own: for fewer a proof takes as long as hundreds of runs
@@ -223,6 +224,17 @@ class _Found:
         self.known, self.proven = np.zeros((2, filters), bool)
         self.add, self.away, self.scale = np.zeros((3, filters), np.float32)
 
+    def settle(self, rule: Rule, sums: Sums, about: bool) -> None:
+        """Filters of zeros, as training leaves some: what the rule makes of their offset is added to nothing."""
+        dead = np.flatnonzero((sums.lowest == 0) & (sums.highest == 0))
+        if len(dead):
+            multiplier = np.broadcast_to(rule.multiplier, len(sums.offset))[dead]
+            exact = Requantizer(rule.name, multiplier, rule.zero_point, rule.low, rule.high)
+            outputs, work = np.empty(len(dead), np.int64), [np.empty(len(dead), name) for name in exact.work_dtypes]
+            exact(sums.offset[dead], outputs, work)
+            self.proven[dead], self.scale[dead] = True, 1
+            self.add[dead] = outputs - (rule.zero_point if about else rule.low)
+
     def search(self, task: _Task, rows: Array, tries: Tries, grid: Optional[float] = None) -> None:
         """Tries candidates until every filter of the rows has one that is proven.
 
@@ -258,7 +270,9 @@ def prove(rule: Rule, sums: Sums, count: int) -> Optional[Float32Rounding]:
         return None
     filters = len(sums.offset)
     task, found = _Task.of(rule, np.broadcast_to(rule.multiplier, filters), sums), _Found(filters)
+    found.settle(rule, sums, task.about)
     left = np.argsort(task.steps.scale[:, 0], kind="stable")  # alike ones have as many delicate steps
+    left = left[~found.proven[left]]
     for tries in _TRIES:
         for first in range(0, len(left), _ROWS):
             found.search(task, left[first : first + _ROWS], tries)

@@ -1,13 +1,12 @@
 """The end of a block of integer sums: offset, requantisation, saturation, in place and in as few passes as there are.
 
 Sums (pixels, M) in float32 are rounded by a formula that ``float32_rounding.py`` has proven; the few filters for which
-it could not are gathered first, rounded by the rule itself and put in their places last. Where there is no formula, all
-are rounded by the rule.
+it could not are gathered first, a row for each, since long loops are fast, rounded by the rule itself and put
+in their places last. Where there is no formula, all are rounded by the rule.
 """
 
 from __future__ import annotations
 
-import operator
 from functools import partial
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
@@ -18,7 +17,7 @@ from runtime_arm.engines.integers.float32_rounding import Float32Rounding, Rule,
 from runtime_arm.netdef import Array
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.quantised.rounding import requantizer
-from runtime_arm.registry.steps import Step, copy, shaped
+from runtime_arm.registry.steps import Step, clip, copy, shaped
 
 _MANY = 3  # blocks for which operands are spread
 _SIGN = np.array(1 << 31, np.uint32)  # of a float32
@@ -41,13 +40,13 @@ class Ending(NamedTuple):
 
 
 class _ByRule:
-    """The steps that round sums of some filters by the rule itself, rows of ``run`` pixels times filters."""
+    """The steps that round sums by the rule itself. spread: how numbers, one for each filter, meet the sums."""
 
-    def __init__(self, rule: Rule, sums: Sums, filters: Any, run: int):
+    def __init__(self, rule: Rule, sums: Sums, spread: Operand):
         multiplier = rule.multiplier
         if multiplier.size > 1:
-            multiplier = np.tile(multiplier[filters], run)
-        self._offset = np.tile(sums.offset[filters], run).astype(np.float64)
+            multiplier = spread(multiplier)
+        self._offset = spread(sums.offset).astype(np.float64)
         self._reach = int(sums.with_offset.reach.max(initial=0))
         self._requantize = requantizer(rule.name, multiplier, rule.zero_point, rule.low, rule.high, self._reach)
 
@@ -75,7 +74,7 @@ class Requantisation:
         self._filters = len(sums.offset)
         self._spread: List[Step] = []
         if formula is None:
-            self._by_rule = _ByRule(self._rule, sums, slice(None), run)
+            self._by_rule = _ByRule(self._rule, sums, lambda values: np.tile(values, run))
             return
         one, other = (buffer.view(np.float32) for buffer in work)
         many = blocks >= _MANY
@@ -83,7 +82,7 @@ class Requantisation:
         self._scale = self._operand(formula.scale, other[:most] if many else None)
         self._signs, self._spare = one[most:], work[1][-(-most // 2) : most].view(np.uint8)
         if len(formula.rest):
-            self._by_rule = _ByRule(self._rule, sums, formula.rest, 1)
+            self._by_rule = _ByRule(self._rule, sums, self._of_rest)
         if formula.away is not None:
             self._away = self._operand(formula.away.view(np.uint32))
 
@@ -112,14 +111,22 @@ class Requantisation:
         sums_, out_ = sums.reshape(-1, self._filters), out.reshape(-1, self._filters)
         size = len(sums_) * len(rest)
         work = self._spare[: 16 * size].view(np.float64)
-        few = self._spare[16 * size : 20 * size].view(np.float32).reshape(-1, len(rest))
-        found = self._spare[20 * size : 21 * size].view(out.dtype).reshape(-1, len(rest))
+        few, found = self._spare[16 * size : 20 * size].view(np.float32), self._spare[20 * size : 21 * size]
+        rows = [slice(begin, begin + len(sums_)) for begin in range(0, size, len(sums_))]
+        shape = (size,) if len(rest) == 1 else (len(rest), -1)
+        found = found.view(out.dtype)
         return [
-            partial(np.take, sums_, rest, axis=1, out=few, mode="clip"),
-            *self._by_rule.steps(few, found, [work[:size], work[size:]]),
+            *[copy(few[row], sums_[:, place]) for row, place in zip(rows, rest)],
+            *self._by_rule.steps(few.reshape(shape), found.reshape(shape), [work[:size], work[size:]]),
             *self._by_formula(self._formula, sums, out),
-            partial(operator.setitem, out_, (slice(None), rest), found),
+            *[copy(out_[:, place], found[row]) for row, place in zip(rows, rest)],
         ]
+
+    def _of_rest(self, values: Array) -> Array:
+        """Numbers, one for each filter, as they meet rows of sums; NumPy takes less time for one than for a column."""
+        assert self._formula is not None
+        chosen: Array = values[self._formula.rest]
+        return chosen[:, None] if len(chosen) > 1 else chosen.reshape(())
 
     def _by_formula(self, formula: Float32Rounding, sums: Array, out: Array) -> List[Step]:
         steps: List[Step] = [partial(np.add, sums, self._add(sums), sums)]
@@ -145,7 +152,7 @@ class Requantisation:
 
 def _clip(x: Array, low: int, high: int) -> List[Step]:
     """Limits an array in place."""
-    least, most = np.array(low, x.dtype), np.array(high, x.dtype)
     if CLIPS_FAST:
-        return [partial(x.clip, least, most, out=x)]
+        return [clip(x, low, high, x)]
+    least, most = np.array(low, x.dtype), np.array(high, x.dtype)
     return [partial(np.maximum, x, least, x), partial(np.minimum, x, most, x)]

@@ -10,6 +10,7 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from runtime_arm.engines.conv.gemm import Panels
 from runtime_arm.engines.integers import tflite_depthwise  # noqa: F401  (declared before INT8, so preferred to it)
 from runtime_arm.engines.integers.arithmetic import Arithmetic, slices_of
 from runtime_arm.engines.integers.onnx_matmul import Factors, IntegerProduct
@@ -30,10 +31,10 @@ from runtime_arm.operators.quantised.tflite.products import (
 )
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step, copy, in_turn, multiply
+from runtime_arm.registry.steps import Step, copy, in_turn
 
 FEW = 4  # channels of a group, as in pictures: a tap's pixels make longer runs than a pixel's taps
-Slices = Sequence[Tuple[slice, Array]]  # the terms of each slice of a sum, and its weights
+Slices = Sequence[Tuple[slice, Panels]]  # the terms of each slice of a sum, and its weights
 
 # QuantizedConv
 
@@ -99,17 +100,18 @@ class Columns:
         products = work.reshape(pixels, self._convolution.group, -1).swapaxes(0, 1)
         steps: List[Step] = []
         for part, weights in slices:
-            steps.append(multiply(factors[..., part], weights, products))
+            steps += weights.multiply(factors[..., part], products)
             if self._arithmetic.wide:
                 wide = parts[2]
                 steps.append(partial(np.copyto, wide, work) if part.start == 0 else partial(np.add, wide, work, wide))
         return steps, parts[2] if self._arithmetic.wide else work
 
 
-def columns_first(weights: Array, group: int, arithmetic: Arithmetic) -> Slices:
-    """Slices of weights as the right factor of columns: (group, terms, M / group)."""
+def columns_first(weights: Array, group: int, arithmetic: Arithmetic, rows: int) -> Slices:
+    """Slices of weights as the right factor of columns: (group, terms, M / group), for about so many rows."""
+    panel = None if arithmetic.dtype == np.float32 else 0
     slices = slices_of(weights, group, arithmetic.slice_terms, arithmetic.dtype)
-    return [(part, np.ascontiguousarray(factor.swapaxes(1, 2))) for part, factor in slices]
+    return [(part, Panels(factor.swapaxes(1, 2), rows, panel)) for part, factor in slices]
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -121,12 +123,15 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 def bind(call: Call) -> Run:
     layer = packed_layer(call)
     columns, convolution = Columns(layer.convolution, layer.arithmetic, call.workers), layer.convolution
-    slices = call.packed("slices", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic))
+    most = columns.most
+    slices = call.packed(
+        f"slices by {most}", lambda: columns_first(layer.weights, convolution.group, layer.arithmetic, most)
+    )
     run = run_of(layer.window.output[1], convolution.filters)
     shape = (-1, run * convolution.filters)
     ending = call.packed("ending", layer.ending)
     blocks = call.mine(columns.blocks)
-    requantisation = Requantisation(ending, run, call.scratch[3:5], columns.most * convolution.filters, len(blocks))
+    requantisation = Requantisation(ending, run, call.scratch[3:5], most * convolution.filters, len(blocks))
     steps = requantisation.first()
     for block in blocks:
         filling, factors = columns.fill(call, block, call.inputs[0][block.image], layer.products.x.zero_point)

@@ -30,7 +30,7 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.quantised.tflite.products import quantized_conv
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step, in_turn
+from runtime_arm.registry.steps import EINSUM, Step, in_turn
 
 
 class _Taps(NamedTuple):
@@ -60,7 +60,7 @@ def sum_taps(window: Window, run: int, buffer: Array, weights: Array, sums: Arra
         met = weights[:, taps.taps]
         strides = window.dilation[0] * row, taps.distance * column, window.stride[0] * row, run * column, item
         view = as_strided(buffer[taps.part, :, taps.shift :], (*met.shape[:2], *sums.shape), strides)
-        yield partial(np.einsum, "abyun,abn->yun", view, met, out=sums if index == 0 else part)
+        yield partial(EINSUM, "abyun,abn->yun", view, met, out=sums if index == 0 else part)
         if index:
             yield partial(np.add, sums, part, sums)
 

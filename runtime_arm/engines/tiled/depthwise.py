@@ -30,14 +30,13 @@ from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work, no_hints
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec
-from runtime_arm.registry.steps import Step, shaped
+from runtime_arm.registry.steps import EINSUM, Step, shaped
 
 RUN, SHORT_RUN = 4096, 1024  # elements of a run, about
 LEAST_RUN = 512  # of one that divides a row; shorter ones take longer than the columns beside the image
 BLOCK = 1 << 16  # elements of a strip whose second sum lies in scratch; others are as long as suits the cache
 MULTIPLY_ADD = 8.6  # what one takes of einsum's, in multiplies of a large matrix product
 CALLS = 400_000  # the calls of a layer of a few strips, where wide vectors multiply fast
-EINSUM = getattr(np.einsum, "__wrapped__", np.einsum)  # without looking for arrays that are not NumPy's
 STRIDED_TAPS = 1.75  # times as many taps take the time of those that pass over pixels
 
 

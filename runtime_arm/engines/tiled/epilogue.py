@@ -27,7 +27,7 @@ from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.kernel import Call
-from runtime_arm.registry.steps import ZERO, Step, copy, in_lines, in_turn, shaped
+from runtime_arm.registry.steps import ZERO, Step, clip, copy, in_lines, in_turn, shaped
 
 Pass = Callable[[Array], Iterator[Step]]  # in place: (tile, tile, positions, channels)
 
@@ -177,7 +177,7 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
 
 def _add_rows(to: Array, of: Array, row: Array) -> Step:
     """to = of + row, by one call a row if that adds in place."""
-    if has_gaps(to) or to.__array_interface__["data"] != of.__array_interface__["data"]:
+    if (to.ndim > 1 and has_gaps(to)) or to.__array_interface__["data"] != of.__array_interface__["data"]:
         return partial(np.add, of, row, out=to)
     return in_turn([adding_vectors.add(to[place], row) for place in np.ndindex(*to.shape[:-1])])
 
@@ -203,9 +203,11 @@ def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> C
         whole = to.shape[2] // row.size * row.size
         if whole:
             lines = *to.shape[:2], -1, row.size
-            yield step(to[..., :whole].reshape(lines), of[..., :whole].reshape(lines), row)
+            target, met = (_without_ones(flat[..., :whole].reshape(lines)) for flat in (to, of))
+            yield step(target, met, row)
         if whole < to.shape[2]:
-            yield step(to[..., whole:], of[..., whole:], row[: to.shape[2] - whole])
+            target, met = (_without_ones(flat[..., whole:]) for flat in (to, of))
+            yield step(target, met, row[: to.shape[2] - whole])
 
     return steps
 
@@ -219,12 +221,14 @@ def _add(addend: Array, products: Array) -> Iterator[Step]:
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:
     whole = products if has_gaps(products) else _flat(products)
     if len(activation.limits) == 2 and CLIPS_FAST:
-        yield partial(whole.clip, *(np.array(value, whole.dtype) for _, value in activation.limits), out=whole)
+        (_, low), (_, high) = activation.limits
+        yield clip(whole, low, high, whole)
     elif activation.limits:
         for part in rows_of(whole, longest_row()):
             for bound, value in activation.limits:
                 row = row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
-                yield partial(bound, part, row, out=part)
+                target = _without_ones(part)
+                yield partial(bound, target, row, out=target)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
             for block in blocks(products.shape[2:]):
@@ -245,6 +249,11 @@ def row_of(value: float) -> Array:
     row = in_lines(np.full(longest_row(), value, np.float32))
     row.flags.writeable = False
     return row
+
+
+def _without_ones(lines: Array) -> Array:
+    """Without axes of 1 in front of the last one: NumPy takes less time for operands of equal shapes."""
+    return lines.squeeze(tuple(axis for axis, size in enumerate(lines.shape[:-1]) if size == 1))
 
 
 def _flat(pixels: Array) -> Array:

@@ -3,7 +3,7 @@
 What lies between the two stays in the cache, channels last (``separable/`` has the channels first, for a BLAS that is
 fast at small products). Its bias b takes no pass of its own: the limits are shifted by it,
 
-    clip(v + b, low, high) = clip(v, low - b, high - b) + b
+    clip(v + b, low, high) = clip(v, low - b, high - b) + b          low may be one number for each channel already
 
 and the b behind them, one number for each channel, goes through the product into the bias c of the next convolution:
 
@@ -22,10 +22,10 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.conv.epilogue import limits_of, tail_scratch
+from runtime_arm.engines.conv.epilogue import limits_of, operand_of, tail_scratch
 from runtime_arm.engines.conv.gemm import Panels
 from runtime_arm.engines.conv.pointwise import PASS
-from runtime_arm.engines.conv.shifts import has_outlier, outweighs
+from runtime_arm.engines.conv.shifts import bias_behind, has_outlier, outweighs
 from runtime_arm.engines.tiled import epilogue
 from runtime_arm.engines.tiled.columns import Columns, Matrix, by_channel, is_pointwise, multiply_strip, on_the_way
 from runtime_arm.engines.tiled.depthwise import Depthwise, sums, taps_of
@@ -34,7 +34,8 @@ from runtime_arm.engines.tiled.option import Option, is_image, may_run, tiling
 from runtime_arm.engines.tiled.strips import FLOAT32, ImageRows, Target, clear, clear_borders, image_rows, in_turn
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
-from runtime_arm.operators.fused.separable_block import Parts, parts_of
+from runtime_arm.operators.fused.fused import MAX, activation_of
+from runtime_arm.operators.fused.separable_block import FLOOR, Parts, parts_of
 from runtime_arm.records import record
 from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.facts import Kind
@@ -59,7 +60,7 @@ def filtered_products(
         way = FilteredProducts(
             Depthwise(depthwise, of, between), Columns(project, to._replace(channels=between.channels), to)
         )
-        layouts = (of, *[None] * 6, None if addend is None else to, None)
+        layouts = (of, *[None] * 6, None if addend is None else to, None, None)
         kernel = Kernel(
             way.filtering.engine,
             partial(_bind, way=way, parts=parts),
@@ -76,14 +77,14 @@ def suits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
 
 
 def _fits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
-    c, addend, parts = inputs[6], inputs[7], parts_of(op)
-    if parts.expand is not None or parts.project is None or not limits_of(parts.depthwise):
+    operands, addend, parts = (*inputs[3:7], inputs[FLOOR]), inputs[7], parts_of(op)
+    if parts.expand is not None or parts.project is None or not (limits_of(parts.depthwise) or _is_floor(parts)):
         return False
     if not (may_run(parts.depthwise, "DEPTHWISE") and may_run(parts.project, "POINTWISE")):
         return False
     if addend is not None and addend.shape != y.shape:
         return False
-    if any(spec is None or spec.value is None for spec in inputs[3:6]) or (c is not None and c.value is None):
+    if inputs[4] is inputs[FLOOR] is None or any(spec is not None and spec.value is None for spec in operands):
         return False
     depthwise, project = _convolutions(parts, inputs)
     if not is_pointwise(project) or project.group > 1 or project.channels_last or project.output_shape != y.shape:
@@ -101,11 +102,18 @@ def _layouts(depthwise: Convolution, x: Optional[TensorSpec], y: TensorSpec) -> 
 
 
 def _may_shift(w: Optional[TensorSpec], b: Optional[TensorSpec], reader: Optional[TensorSpec]) -> bool:
-    """Whether the depthwise convolution has a bias that may be left to the other one."""
+    """Whether the bias of the depthwise convolution, if there is one, may be left to the other one."""
     assert w is not None
-    assert b is not None
     assert reader is not None
+    if b is None:
+        return True
     return not (outweighs(np.asarray(b.value), np.asarray(w.value)) or has_outlier(np.asarray(reader.value)))
+
+
+def _is_floor(parts: Parts) -> bool:
+    """Whether the results of the depthwise convolution have one limit for each channel."""
+    activation = activation_of(parts.depthwise)
+    return activation is not None and activation.full_type == MAX
 
 
 def _convolutions(parts: Parts, inputs: Specs) -> Tuple[Convolution, Convolution]:
@@ -164,7 +172,7 @@ class FilteredProducts:
         """The function that runs both. Input 2 of ``project`` has all biases."""
         between, y, (_, first, second) = self.filtering.y, self.multiplying.y, project.scratch[:3]
         taps = taps_of(self.filtering, depthwise.inputs[1])
-        limits = [(bound, np.float32(value) - depthwise.inputs[2]) for bound, value in limits_of(depthwise.op)]
+        limits = _limits(depthwise)
         inner = limits[:-1] if self.is_dense else limits
         passes = [project.packed(f"limit {at}", partial(epilogue.by_channel, *one)) for at, one in enumerate(inner)]
         panels = Panels.of(project, "by channel", y.body, lambda: by_channel(project.inputs[1]))
@@ -193,6 +201,13 @@ class FilteredProducts:
         )
 
 
+def _limits(depthwise: Call) -> Sequence[Tuple[Any, Any]]:
+    """The limits of what is filtered without its bias: a ufunc and one number for each channel each."""
+    b, floor = depthwise.inputs[2], operand_of(depthwise)
+    given: Sequence[Tuple[Any, Any]] = limits_of(depthwise.op) if floor is None else [(np.maximum, floor.reshape(-1))]
+    return given if b is None else [(bound, np.float32(value) - b) for bound, value in given]
+
+
 def _given(matrix: Array, plane: Tuple[int, int]) -> Matrix:
     return matrix, []
 
@@ -206,14 +221,10 @@ def _scratch(
 
 def _bind(call: Call, way: FilteredProducts, parts: Parts) -> Run:
     assert parts.project is not None
-    x, _, _, w, b, reader, c, *rest = call.inputs
+    x, _, _, w, b, reader, c, *rest, floor = call.inputs
     depthwise, project = twin_of(call.of(parts.depthwise)), twin_of(call.of(parts.project))
-    depthwise.inputs = [x, w, b]
-    project.inputs = [None, reader, call.packed("biases", lambda: _sum_of_biases(b, reader, c)), *rest]
+    depthwise.inputs = [x, w, b, None, floor]
+    if b is not None:
+        c = call.packed("biases", partial(bias_behind, b, reader, c))
+    project.inputs = [None, reader, c, *rest]
     return way.bind(depthwise, project)
-
-
-def _sum_of_biases(b: Array, reader: Array, c: Optional[Array]) -> Array:
-    """b @ W + c."""
-    total = reader.reshape(len(reader), -1) @ b
-    return total if c is None else total + c

@@ -3,7 +3,7 @@ between them."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, TypeVar
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -14,8 +14,23 @@ from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
-INPUTS = ("x", "expand w", "expand b", "depthwise w", "depthwise b", "project w", "project b", "addend", "slope")
+INPUTS = (
+    "x",
+    "expand w",
+    "expand b",
+    "depthwise w",
+    "depthwise b",
+    "project w",
+    "project b",
+    "addend",
+    "slope",
+    "floor",
+)
+FLOOR = 9  # the place of the depthwise convolution's operand, whose activation is onnx.Max if it takes one
+OPERANDS = INPUTS[1:3], (*INPUTS[3:5], "", INPUTS[FLOOR]), INPUTS[5:9]  # what each convolution reads besides its X
 EXPANDED, FILTERED, Y = "expanded", "filtered", "y"
+
+Named = TypeVar("Named")
 
 
 class Parts(NamedTuple):
@@ -40,12 +55,13 @@ def _multiply_adds(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     return _layers(op).multiply_adds(op, inputs, outputs)
 
 
-@operator("SeparableBlock", domain="armnet", inputs=(9, 9), multiply_adds=_multiply_adds, kind=Kind.SEPARABLE_BLOCK)
+@operator("SeparableBlock", domain="armnet", inputs=(10, 10), multiply_adds=_multiply_adds, kind=Kind.SEPARABLE_BLOCK)
 def separable_block(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = project(depthwise(expand(X))), with the convolutions as the net ``layers``: a dense one, a depthwise one, and
     one of 1x1, which may have an addend and any activation. Either the first or the last of them may be missing.
 
-    Inputs: X, then W and b of each, the addend and the activation's operand. An input that is left out has no name.
+    Inputs: X, then W and b of each, the addend and the operand of the last activation, and that of the depthwise
+    convolution's. An input that is left out has no name.
     """
     return results_of(op, inputs)[-1:]
 
@@ -83,22 +99,24 @@ def block_of(parts: Parts) -> OperatorDef:
     results = [name for name, op in zip((EXPANDED, FILTERED), parts) if op is not None]
     if parts.project is None:
         results.pop()
-    layers, names, x = [], [parts.present[0].input[0]], INPUTS[0]
-    for op, result, operands in zip(parts, (EXPANDED, FILTERED, Y), (INPUTS[1:3], INPUTS[3:5], INPUTS[5:9])):
+    layers, x = [], INPUTS[0]
+    for op, result, operands in zip(parts, (EXPANDED, FILTERED, Y), OPERANDS):
         if op is None:
-            names += [""] * len(operands)
             continue
         y = result if result in results else Y
         layers.append(renamed(op, (x, *operands), y))
-        names += _operands(op)[: len(operands)]
         x = y
     net = NetDef(name="layers", op=tuple(layers))
+    names = [name or "" for name in in_order([() if op is None else op.input for op in parts])]
     return OperatorDef.of("SeparableBlock", names, list(parts.present[-1].output), domain="armnet", layers=net)
 
 
-def _operands(op: OperatorDef) -> Tuple[str, ...]:
-    """What a convolution reads besides X: W, b, addend, operand; "" for what it does not read."""
-    return (*op.input[1:], "", "", "", "")[:4]
+def in_order(inputs: Sequence[Sequence[Optional[Named]]]) -> List[Optional[Named]]:
+    """The inputs of a block, from those of each of its convolutions, of which one that is missing has none."""
+    found: Dict[str, Optional[Named]] = {INPUTS[0]: next(given[0] for given in inputs if given)}
+    for names, given in zip(OPERANDS, inputs):
+        found.update(zip(names, given[1:]))
+    return [found.get(name) for name in INPUTS]
 
 
-__all__ = ["Parts", "block_of", "parts_of", "results_of", "separable_block"]
+__all__ = ["FLOOR", "INPUTS", "Parts", "block_of", "in_order", "parts_of", "results_of", "separable_block"]

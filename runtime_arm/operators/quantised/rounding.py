@@ -30,6 +30,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
+from runtime_arm.registry.steps import clip
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 _SMALLEST_EXPONENT = -31
@@ -198,12 +199,12 @@ class FixedPointRequantizer:
 
     def __init__(self, fixed: FixedPoint, zero_point: int, low: int, high: int, limit: Optional[Array]):
         lift = -min(low, 0)  # shifts to non-negative numbers, for which a cast to an integer rounds down
-        self._scale = _times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31)
+        self._scale = np.asarray(_times_power(fixed.mantissa.astype(np.float64), fixed.exponent - 31))
         self._limit = limit
         nudge = np.where(fixed.exponent < 0, _times_power(0.5, fixed.exponent), 0.0)
-        self._nudge = nudge if low < zero_point and bool(nudge.any()) else None
-        self._offset = 0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0)
-        self._low, self._high = np.float64(low + lift), np.float64(high + lift)
+        self._nudge = np.asarray(nudge) if low < zero_point and bool(nudge.any()) else None
+        self._offset = np.asarray(0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0))
+        self._low, self._high = low + lift, high + lift
         self._lift = lift
 
     @classmethod
@@ -237,11 +238,11 @@ class FixedPointRequantizer:
             np.copysign(self._nudge, result, out=signed)
             np.add(result, signed, out=result)
         np.add(result, self._offset, out=result)
-        np.clip(result, self._low, self._high, out=result)
+        clip(result, self._low, self._high, result)()
         bits = out.view(_UNSIGNED[out.dtype.itemsize]) if self._lift else out
         np.copyto(bits, result, casting="unsafe")
         if self._lift:
-            np.subtract(bits, bits.dtype.type(self._lift), out=bits)
+            np.subtract(bits, np.array(self._lift, bits.dtype), out=bits)
 
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16}

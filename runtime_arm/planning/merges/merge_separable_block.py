@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Optional, Sequence
+from typing import Iterator, Optional
 
 from runtime_arm.engines.tiled.options import conversion
 from runtime_arm.engines.tiled.stem import FEW_CHANNELS
-from runtime_arm.operators.fused.separable_block import Parts, block_of, separable_block
+from runtime_arm.operators.fused.separable_block import Parts, block_of, in_order, separable_block
 from runtime_arm.planning.merges.kinds import Before, Merge, is_depthwise
-from runtime_arm.planning.steps import Step, Value
+from runtime_arm.planning.steps import Step
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.layouts import Planes, Tiles
 
@@ -20,17 +20,16 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
     from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
 
     if is_depthwise(last):
-        expand = _without_addend(before(last))
-        if expand is not None and not is_depthwise(expand) and not any(last.inputs[3:]):
+        expand = _expand_of(last, before)
+        if expand is not None and not any(last.inputs[3:4]):
             yield _merge(expand, last, None)
         return
     depthwise = _filter_of(last, before)
     if depthwise is None:
         return
-    maker = before(depthwise)
-    yield _merge(None, depthwise, last)._replace(saves=-_into_planes(depthwise, maker))
-    expand = _without_addend(maker)
-    if expand is not None and not is_depthwise(expand):
+    yield _merge(None, depthwise, last)._replace(saves=-_into_planes(depthwise, before(depthwise)))
+    expand = _expand_of(depthwise, before)
+    if expand is not None:
         yield _merge(expand, depthwise, last)
 
 
@@ -47,8 +46,17 @@ def merges_of_two(last: Step, before: Before) -> Iterator[Merge]:
 
 def _filter_of(project: Step, before: Before) -> Optional[Step]:
     """The depthwise convolution in front of a step, None if there is no other."""
-    depthwise = _without_addend(before(project))
-    return depthwise if depthwise is not None and is_depthwise(depthwise) else None
+    depthwise = before(project)
+    found = depthwise is not None and is_depthwise(depthwise) and not any(depthwise.inputs[3:4])
+    return depthwise if found else None
+
+
+def _expand_of(depthwise: Step, before: Before) -> Optional[Step]:
+    """The dense convolution in front of a depthwise one that a block can have, None if there is no such."""
+    dense = before(depthwise)
+    if dense is None or dense.schema.kind is not Kind.CONVOLUTION or is_depthwise(dense) or any(dense.inputs[3:]):
+        return None
+    return dense
 
 
 def _into_planes(depthwise: Step, maker: Optional[Step]) -> float:
@@ -66,15 +74,5 @@ def _merge(expand: Optional[Step], depthwise: Step, project: Optional[Step]) -> 
     steps = expand, depthwise, project
     parts = [step for step in steps if step is not None]
     op = block_of(Parts(None if expand is None else expand.op, depthwise.op, None if project is None else project.op))
-    operands: List[Optional[Value]] = []
-    for step, count in zip(steps, (2, 2, 4)):
-        operands += _padded([] if step is None else step.inputs[1:], count)
-    return Merge(parts, Step(parts[-1].index, op, separable_block, [parts[0].inputs[0], *operands], parts[-1].outputs))
-
-
-def _without_addend(step: Optional[Step]) -> Optional[Step]:
-    return step if step is not None and step.schema.kind is Kind.CONVOLUTION and not any(step.inputs[3:]) else None
-
-
-def _padded(values: Sequence[Optional[Value]], count: int) -> List[Optional[Value]]:
-    return [*values, *[None] * count][:count]
+    inputs = in_order([() if step is None else step.inputs for step in steps])
+    return Merge(parts, Step(parts[-1].index, op, separable_block, inputs, parts[-1].outputs))

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Iterator, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import activation_formula, gate_of, limits_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
-from runtime_arm.operators.fused.fused import OPERANDS, activation_of, formula_of
+from runtime_arm.operators.fused.fused import MAX, OPERANDS, activation_of, formula_of
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.steps import Step, copy
+from runtime_arm.registry.steps import Step, clip, copy
 
 
 def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
-    """Whether the activation of an operator cannot run so, since it takes an operand or has no formula for float32, or
+    """Whether the activation of an operator cannot run so, since it takes a slope or has no formula for float32, or
     since it should keep zero and does not."""
     activation = activation_of(op)
     if activation is None:
         return False
+    if activation.full_type == MAX:
+        return keeps_zero
     formula = formula_of(activation)
     if activation.full_type in OPERANDS or formula is None or "float32" not in formula.dtypes:
         return True
@@ -33,10 +35,13 @@ def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
 
 class InnerActivation:
     """The activation of an operator. factor: what the weights and the bias are multiplied with beforehand.
-    temporaries: as many blocks as the activation takes."""
+    temporaries: as many blocks as the activation takes. floor: what onnx.Max takes, one number for each channel."""
 
-    def __init__(self, op: OperatorDef, temporaries: Sequence[Array]):
-        self._limits = limits_of(op)
+    def __init__(self, op: OperatorDef, temporaries: Sequence[Array], floor: Optional[Array] = None):
+        self._limits: Sequence[Tuple[Any, Any]] = limits_of(op)
+        if floor is not None:
+            self._limits = [(np.maximum, floor[:, None])]
+        self._clips = CLIPS_FAST and floor is None
         self._gate = None if self._limits or activation_of(op) is None else gate_of(op)
         self._formula = None if self._limits or self._gate is not None else activation_formula(op)
         self._temporaries = temporaries
@@ -67,10 +72,10 @@ class InnerActivation:
             yield copy(to, seen)
 
     def _limit(self, source: Array, out: Array) -> Iterator[Step]:
-        if CLIPS_FAST:  # also than one comparison with a number
+        if self._clips:  # also than one comparison with a number
             given = dict(self._limits)
             low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
-            yield partial(source.clip, np.array(low, source.dtype), np.array(high, source.dtype), out=out)
+            yield clip(source, low, high, out)
             return
         for bound, value in self._limits:
             yield partial(bound, source, np.array(value, source.dtype), out=out)

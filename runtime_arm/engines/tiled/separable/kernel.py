@@ -22,12 +22,13 @@ Expand is a convolution of 1x1 between blobs in tiles, or one of few channels of
 from __future__ import annotations
 
 from copy import copy as twin_of
-from typing import Any, Iterator, List, Optional, Sequence
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.engines.conv.epilogue import scratch_count, tail_scratch
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, Panels
+from runtime_arm.engines.conv.shifts import bias_behind
 from runtime_arm.engines.tiled.epilogue import finish
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
 from runtime_arm.engines.tiled.separable.block import VECTOR, Piece, SeparableBlock, rounded
@@ -35,7 +36,7 @@ from runtime_arm.engines.tiled.separable.inner_activation import InnerActivation
 from runtime_arm.engines.tiled.separable.toeplitz import PLANES
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn
 from runtime_arm.netdef import Array
-from runtime_arm.operators.fused.separable_block import INPUTS, Parts
+from runtime_arm.operators.fused.separable_block import FLOOR, INPUTS, Parts
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, ranges
 from runtime_arm.registry.kernel import Call, Run, Specs
@@ -78,6 +79,8 @@ def scratch(block: SeparableBlock, parts: Parts, inputs: Specs) -> List[TensorSp
 def bind(call: Call, block: SeparableBlock, parts: Parts) -> Run:
     """The function that runs a block with the inputs of a SeparableBlock, or this worker's part of it."""
     call = _with_tiles(call, block)
+    if parts.project is not None and call.inputs[FLOOR] is not None:
+        call, parts = _without_floor(call, parts)
     count = max(scratch_count(op) for op in parts.inside)
     columns, r, o, filtered = call.scratch[:4]
     buffers = _Buffers(columns, r, o, filtered, call.scratch[4 : 4 + count])
@@ -98,7 +101,8 @@ def bind(call: Call, block: SeparableBlock, parts: Parts) -> Run:
                 steps += _met(call, block, strip, pieces, group, buffers)
             else:
                 steps += _expand(call, block, strip, group, InnerActivation(parts.expand, buffers.temporaries), buffers)
-            steps += _filter(call, block, strip, group, InnerActivation(parts.depthwise, buffers.temporaries), buffers)
+            activation = InnerActivation(parts.depthwise, buffers.temporaries, _floor(call, group))
+            steps += _filter(call, block, strip, group, activation, buffers)
         if parts.project is not None:
             last = twin_of(call.of(parts.project))
             last.inputs = [None, None, None, *call.inputs[7:9]]
@@ -114,6 +118,7 @@ def bind_alone(call: Call, block: SeparableBlock) -> Run:
     inner.inputs = [None] * len(INPUTS)
     inner.inputs[0], inner.inputs[3] = call.inputs[:2]
     inner.inputs[4] = call.inputs[2] if len(call.inputs) > 2 else None
+    inner.inputs[FLOOR] = call.inputs[4] if len(call.inputs) > 4 else None
     return bind(inner, block, Parts(None, call.op, None))
 
 
@@ -125,6 +130,24 @@ def _with_tiles(call: Call, block: SeparableBlock) -> Call:
         if layout is not None and call.inputs[at] is not None:
             turned.inputs[at] = in_tiles(call.inputs[at], layout)[0]
     return turned
+
+
+def _without_floor(call: Call, parts: Parts) -> Tuple[Call, Parts]:
+    """The same with ReLU where the depthwise convolution has one floor for each channel: max(v, floor) is
+    relu(v - floor) + floor, and what is added goes through the next convolution into its bias."""
+    floor, (b, weights, c) = call.inputs[FLOOR].reshape(-1), call.inputs[4:7]
+    turned = twin_of(call)
+    turned.inputs = list(call.inputs)
+    turned.inputs[4] = call.packed("bias less floor", lambda: -floor if b is None else b - floor)
+    turned.inputs[6] = call.packed("project's bias and floor", lambda: bias_behind(floor, weights, c))
+    turned.inputs[FLOOR] = None
+    return turned, parts._replace(depthwise=parts.depthwise.with_args(activation="Relu"))
+
+
+def _floor(call: Call, group: slice) -> Optional[Array]:
+    """The floor of a group of channels, None if there is none."""
+    floor = call.inputs[FLOOR]
+    return None if floor is None else floor.reshape(-1)[group]
 
 
 def _mark(

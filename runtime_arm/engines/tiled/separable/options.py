@@ -18,7 +18,7 @@ from runtime_arm.engines.tiled.separable.toeplitz import PLANES, Toeplitz
 from runtime_arm.engines.tiled.stem import FEW_CHANNELS
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
-from runtime_arm.operators.fused.separable_block import Parts, parts_of
+from runtime_arm.operators.fused.separable_block import FLOOR, Parts, parts_of
 from runtime_arm.registry.engine_wishes import is_refused, wanted_engines
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs, Work
@@ -58,7 +58,7 @@ def separable_blocks(
         for of in _readable(expand, x):
             block = SeparableBlock(expand, depthwise, kind, project is not None, of, to)
             if block.fits():
-                reads = (of, *[None] * 6, None if addend is None else to, None)
+                reads = (of, *[None] * 6, None if addend is None else to, None, None)
                 kernel = Kernel(
                     ENGINE,
                     partial(bind, block=block, parts=parts),
@@ -73,7 +73,7 @@ def depthwise_alone(op: OperatorDef, convolution: Convolution, inputs: Specs, y:
     """The options of a depthwise convolution between blobs in planes."""
     x, kind, parts = inputs[0], Toeplitz.of(convolution), Parts(None, op, None)
     assert x is not None
-    if kind is None or not _may_run(op) or not _suit(parts) or any(inputs[3:]):
+    if kind is None or not _may_run(op) or not _suit(parts) or any(inputs[3:4]):
         return
     for to in _writable(kind, convolution, None, y):
         for of in _readable(None, x):
@@ -121,12 +121,14 @@ def _may_run(layer: OperatorDef) -> bool:
 
 
 def _are_constant(parts: Parts, inputs: Specs) -> bool:
-    """Whether the weights and biases of those convolutions that are there are constant; biases may be missing."""
+    """Whether the weights and biases of those convolutions that are there are constant, and the floor; biases and floor
+    may be missing."""
     for at, layer in zip((1, 3, 5), parts):
         w, b = inputs[at], inputs[at + 1]
         if layer is not None and (w is None or w.value is None or (b is not None and b.value is None)):
             return False
-    return True
+    floor = inputs[FLOOR]
+    return floor is None or floor.value is not None
 
 
 def _convolutions(parts: Parts, inputs: Specs) -> Tuple[Optional[Convolution], Convolution, Optional[Convolution]]:

@@ -166,6 +166,11 @@ def test_into_groups_and_windows() -> None:
     assert biases(outcome) == ["y_bias", "u_bias"]
 
 
+def test_a_depthwise_convolution_is_shifted_as_others_are() -> None:
+    outcome = shifted("ConvRelu(x, w1, b) -> a  kernel=1  group=2", "Conv(a, w, c) -> y  kernel=1")
+    assert biases(outcome) == ["y_bias"]
+
+
 def test_a_convolution_that_reads_and_adds_it_takes_over_both() -> None:
     outcome = shifted("Conv(x, w, b) -> a  kernel=1", "armnet.FusedConv(a, w, c, a) -> y  kernel=1")
     assert outcome.weight("y_bias").tolist() == [10 + 5 + 1, 20 + 11 + 2]
@@ -220,7 +225,6 @@ def test_the_bias_stays_if_a_reader_cannot_take_it_over(lines: List[str], output
     ("first", "reason"),
     [
         ('armnet.FusedConv(x, w, b) -> a  kernel=1  activation="Clip"  max=6.0', "ends with Clip"),
-        ("ConvRelu(x, w1, b) -> a  kernel=1  group=2", "separable block"),
         ("ConvRelu(x, w, z) -> a  kernel=1", "not a constant float"),
         ("ConvRelu(x, w, one) -> a  kernel=1", "one number for each output"),
         ("ConvRelu(x, w, huge) -> a  kernel=1", "the bias outweighs the results"),

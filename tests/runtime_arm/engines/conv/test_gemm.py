@@ -69,3 +69,12 @@ def test_a_matrix_of_a_single_panel_is_multiplied_in_small_products(depth: int, 
     panels = Panels(np.ones((depth, width), np.float32), 3136)
     sizes = [step.args[0].shape[-2] for step in panels.multiply(a, out)]  # type: ignore[attr-defined]
     assert all(rows * depth * width <= gemm.SMALL_PRODUCT for rows in sizes)
+
+
+def test_deep_matrices_are_cut_where_wide_vectors_take_two_steps(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    widths = []
+    for halves in (False, True):
+        monkeypatch.setattr(gemm, "halves_vectors", lambda halves=halves: halves)
+        widths.append(gemm.panel_width(196, 1152, 256))
+    assert widths == [None, 32]

@@ -65,6 +65,7 @@ def test_every_formula_equals_its_rule_around_every_step(data: st.DataObject) ->
     multiplier = np.minimum(multiplier, 0.99) if name == "gemmlowp" else multiplier
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     reach = rng.integers(1, draw(st.sampled_from([2**10, 2**18, EXACT - 1])), (2, filters))
+    reach[:, rng.random(filters) < 0.1] = 0
     offset = rng.integers(-(draw(st.sampled_from([1, 2**12, 2**20, 2**25]))), 2**10, filters)
     rule, sums = Rule(name, multiplier, zero_point, low, high), Sums(-reach[0], reach[1], offset)
     pixels = around_steps(rule, sums)
@@ -93,6 +94,18 @@ def test_no_formula_where_sums_are_not_exact_in_float32_or_too_few() -> None:
     assert prove(rule, Sums(-large, small, small), LEAST_SUMS) is None
     assert prove(rule, Sums(-small, small, small), LEAST_SUMS - 1) is None
     assert prove(rule._replace(name="tflite_wide"), Sums(-small, small, small), LEAST_SUMS) is None
+
+
+@pytest.mark.parametrize("zero_point", [-128, 5])
+@pytest.mark.parametrize("name", list(STEPS))
+def test_filters_of_zeros_need_no_rule(name: str, zero_point: int) -> None:
+    ends, offset = np.array([1000, *[0] * 6]), np.array([3, 7_520_473, -4_000_000, 12, -90_000, 0, 5])
+    rule = Rule(name, np.array([0.01, 1.04e-05, 3e-5, 0.0, 0.002, 0.1, 0.1]), zero_point, -128, 127)
+    ending = Ending.of(rule, Sums(-ends, ends, offset), LEAST_SUMS)
+    assert ending.formula is not None
+    assert {*ending.formula.rest} <= {0}
+    sums = np.zeros((2, 7), np.int64)
+    np.testing.assert_array_equal(rounded(ending, sums, "int8", 1, 1), by_rule(rule, sums + offset, "int8"))
 
 
 def test_negative_multipliers_stay_with_the_rule() -> None:

@@ -39,7 +39,7 @@ def suits(problem: Problem) -> bool:
     batch=st.integers(1, 2),
     adds=st.booleans(),
     size=st.sampled_from([3, 5]),
-    activation=st.sampled_from(["Relu", "Clip"]),
+    activation=st.sampled_from(["Relu", "Clip", "onnx.Max"]),
     last=st.sampled_from(["Relu", "Clip", "onnx.HardSwish", ""]),
     workers=st.integers(1, 3),
 )
@@ -99,6 +99,15 @@ def test_blobs_without_elements_cannot_lie_in_tiles() -> None:
     assert suits(problem)
     problem.inputs[0] = problem.inputs[0][:0]
     assert not suits(problem)
+
+
+@pytest.mark.parametrize("image", [(9, 9), (8, 12)])
+def test_floors_of_a_bias_that_is_left_out_already(image: Tuple[int, int]) -> None:
+    problem = Problem((1, 32, 8), image, activations=("", "onnx.Max", ""), bias=False, without="expand")
+    assert suits(problem)
+    problem.check(2)
+    problem.constants = problem.constants[:-1]
+    assert not problem.options()
 
 
 def test_it_is_for_a_blas_that_packs(monkeypatch: pytest.MonkeyPatch) -> None:

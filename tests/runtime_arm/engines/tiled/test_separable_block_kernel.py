@@ -65,21 +65,21 @@ class Problem:
         c = m if without == "expand" else c
         expand = expand or {"kernel": 1}
         operand = {"PRelu": normal(channels[2]), "onnx.Max": normal(channels[2], 1, 1)}.get(activations[2])
+        floor = normal(m, 1, 1) if activations[1] == "onnx.Max" else None
+        limit = () if floor is None else ("", "f_floor")
         more = (("a",) if adds else ("",) if operand is not None else ()) + ("s",) * (operand is not None)
         filtering = {"kernel": size, "stride": stride, "pad": size // 2, "group": m, **filtering}
         parts = Parts(
             None if without == "expand" else fused("x", "e", activations[0], **expand),
-            fused("x" if without == "expand" else "e", "f", activations[1], **filtering),
+            fused("x" if without == "expand" else "e", "f", activations[1], limit, **filtering),
             None if without == "project" else fused("f", "y", activations[2], more, kernel=1),
         )
         self.op = block_of(parts)
         biases = [normal(n) if bias else None for n in (m, m, k)]
         w = normal(m, c, expand["kernel"], expand["kernel"]), normal(m, 1, size, size), normal(k, m, 1, 1)
         operands = [value if part is not None else None for part, *pair in zip(parts, w, biases) for value in pair]
-        self.inputs: List[Any] = [normal(batch, c, *image), *operands, None, None]
-        self.constants = tuple(i for i in range(1, 9) if self.inputs[i] is not None)
-        if operand is not None:
-            self.inputs[8], self.constants = operand, (*self.constants, 8)
+        self.inputs: List[Any] = [normal(batch, c, *image), *operands, None, operand, floor]
+        self.constants = tuple(i for i in range(1, 10) if self.inputs[i] is not None)
         if adds:
             specs = specs_of(self.inputs)
             self.inputs[7] = normal(*lookup(self.op).infer(self.op, specs)[0].shape)
@@ -129,11 +129,12 @@ def test_pointwise_first(workers: int, **arguments: Any) -> None:
     bias=st.booleans(),
     size=st.sampled_from([3, 5]),
     without=st.sampled_from(["expand", "project"]),
-    activation=st.sampled_from(["onnx.Swish", "onnx.HardSwish", "Relu", "Clip", ""]),
+    activation=st.sampled_from(["onnx.Swish", "onnx.HardSwish", "Relu", "Clip", "onnx.Max", ""]),
     workers=st.integers(1, 2),
 )
 def test_one_of_the_outer_convolutions_is_missing(workers: int, activation: str, **arguments: Any) -> None:
-    Problem(activations=(activation, activation, ""), **arguments).check(workers)
+    first = "" if activation == "onnx.Max" else activation
+    Problem(activations=(first, activation, ""), **arguments).check(workers)
 
 
 @settings(max_examples=15)
@@ -141,19 +142,21 @@ def test_one_of_the_outer_convolutions_is_missing(workers: int, activation: str,
     image=st.tuples(sizes, sizes),
     stride=st.integers(1, 2),
     size=st.sampled_from([3, 5]),
-    activation=st.sampled_from(["onnx.Swish", "Relu", "Sigmoid", ""]),
+    activation=st.sampled_from(["onnx.Swish", "Relu", "Sigmoid", "onnx.Max", ""]),
 )
 def test_a_depthwise_convolution_alone_between_planes(
     image: Tuple[int, int], stride: int, size: int, activation: str
 ) -> None:
     arguments = {"kernel": size, "stride": stride, "pad": size // 2, "group": 24}
-    op = fused("x", "y", activation, **arguments)
     inputs = [normal(2, 24, *image), normal(24, 1, size, size), normal(24)]
+    more = ("", "y_floor") if activation == "onnx.Max" else ()
+    inputs += [None, normal(24, 1, 1)] if more else []
+    op, constants = fused("x", "y", activation, more, **arguments), (1, 2, 4)[: 2 + len(more) // 2]
     expected = run_kernel(op, inputs)[0]
-    options = [option for option in tiled_options(op, inputs, (1, 2)) if option.kernel.engine == "TOEPLITZ"]
+    options = [option for option in tiled_options(op, inputs, constants) if option.kernel.engine == "TOEPLITZ"]
     assert options
     for option in options:
-        actual = run_option(op, inputs, option, (1, 2), workers=2)
+        actual = run_option(op, inputs, option, constants, workers=2)
         assert_close(actual, expected, terms=size**2, magnitude=size * 10.0, what=described(option))
 
 
@@ -189,6 +192,19 @@ def test_uneven_padding(image: Tuple[int, int], pads: Tuple[int, ...]) -> None:
 @pytest.mark.parametrize("activation", ["Relu", "Clip", "onnx.HardSwish", "PRelu", "onnx.Max", ""])
 def test_the_last_convolution_may_have_any_activation(activation: str) -> None:
     Problem((8, 32, 16), (9, 10), activations=("Relu", "", activation), adds=activation != "PRelu").check(2)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("without", ["", "expand", "project"])
+def test_what_is_filtered_may_have_one_floor_for_each_channel(without: str, bias: bool) -> None:
+    Problem((8, 48, 16), (9, 10), activations=("Relu", "onnx.Max", "Relu"), bias=bias, without=without).check(2)
+
+
+def test_floors_that_are_not_constant_have_no_options() -> None:
+    problem = Problem((8, 48, 16), (9, 10), activations=("Relu", "onnx.Max", ""))
+    assert problem.options()
+    problem.constants = problem.constants[:-1]
+    assert not problem.options()
 
 
 @pytest.mark.parametrize("image", [(23, 37), (24, 36)])
@@ -271,6 +287,6 @@ def test_scratch_does_not_grow_with_the_image() -> None:
 @pytest.mark.parametrize("net", [NetDef(), NetDef(op=(fused("x", "expanded", kernel=1),) * 3)])
 def test_layers_must_form_a_block(net: NetDef) -> None:
     inputs = Problem((4, 8, 4), (5, 5)).inputs
-    op = OperatorDef.of("SeparableBlock", list("xabcdefgh"), ["y"], domain="armnet", layers=net)
+    op = OperatorDef.of("SeparableBlock", list("xabcdefghi"), ["y"], domain="armnet", layers=net)
     with pytest.raises(ArgumentError, match="must be"):
         run_kernel(op, inputs)
