@@ -49,6 +49,7 @@ class Cell(NamedTuple):
     halved_gates: slice
     carried: int
     bind: Callable[[Gates], Loop]
+    mixes: bool = False
 
 
 def lstm(clip: float = 0.0) -> Cell:

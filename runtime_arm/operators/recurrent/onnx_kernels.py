@@ -27,19 +27,20 @@ def _usual(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Opt
         return "only for the default activations"
     if op.has("clip") or op.get_bool("input_forget"):
         return "not with clip or input_forget"
-    lengths, peepholes = (inputs[i] if i < len(inputs) else None for i in (4, 7))
-    if peepholes is not None:
+    if len(inputs) > 7 and inputs[7] is not None:
         return "not with peepholes"
-    if lengths is not None and not _is_whole(op, lengths, inputs[0]):
-        return "not with sequences that end early"
     if not outputs or any(output.size == 0 for output in outputs):
         return "there is nothing to compute"
     return single_or_double(op, inputs, outputs)
 
 
-def _is_whole(op: OperatorDef, lengths: TensorSpec, x: Optional[TensorSpec]) -> bool:
-    """Whether it is known that no sequence ends before the last step."""
-    return lengths.value is not None and x is not None and bool((lengths.value >= x.shape[op.get_bool("layout")]).all())
+def _may_end_early(op: OperatorDef, inputs: Specs) -> bool:
+    """Whether sequences may end before the last step."""
+    x, lengths = inputs[0], inputs[4] if len(inputs) > 4 else None
+    if lengths is None:
+        return False
+    assert x is not None
+    return lengths.value is None or bool((lengths.value < x.shape[op.get_bool("layout")]).any())
 
 
 def _cell(op: OperatorDef, biased: bool) -> Cell:
@@ -100,12 +101,13 @@ def _sides(call: Call) -> List[Side]:
     if op.get_bool("layout"):
         x, y = x.swapaxes(0, 1), y.transpose(1, 2, 0, 3)
         states, last = ([None if s is None else s.swapaxes(0, 1) for s in both] for both in (states, last))
+    lengths = given[4] if _may_end_early(op, call.in_specs) else None
     sides = []
     for d in range(len(w)):
         first, ends = ([None if s is None else s[d] for s in both] for both in (states, last))
         backward = d == 1 or op.get_str("direction", "forward") == "reverse"
         parts = _parts(op, w[d], r[d], None if b is None else b[d])
-        sides.append(Side(x, y[:, d], *parts, first, ends, backward))
+        sides.append(Side(x, y[:, d], *parts, first, ends, backward, lengths))
     return sides
 
 

@@ -6,7 +6,7 @@ A block's projected inputs stay in the cache. The views of every step are bound 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Side(NamedTuple):
     x: (T, B, I), y: (T, B, n). inputs: matrices (k n, I) for k slots. recurrent: matrices (k n, n) for k gates. biases:
     vectors (k n) that are added to k slots; several for one slot are added up. first, last: the states (B, n) before
     the first and after the last step, the hidden one first; None stands for zeros, or a state that nobody wants.
+    lengths: after how many steps each sequence ends, (B), read while running; None if all have T. scales: of matrices
+    in ``recurrent`` that hold integers, zero points and scales of a gate's columns, as vectors like those in biases.
     """
 
     x: Array
@@ -38,11 +40,14 @@ class Side(NamedTuple):
     first: Sequence[Optional[Array]]
     last: Sequence[Optional[Array]]
     backward: bool
+    lengths: Optional[Array] = None
+    scales: Sequence[Tuple[Part, Part]] = ()
 
     def of(self, batch: slice) -> Side:
         """The same for some of the sequences."""
         first, last = ([None if s is None else s[batch] for s in states] for states in (self.first, self.last))
-        return self._replace(x=self.x[:, batch], y=self.y[:, batch], first=first, last=last)
+        lengths = None if self.lengths is None else self.lengths[batch]
+        return self._replace(x=self.x[:, batch], y=self.y[:, batch], first=first, last=last, lengths=lengths)
 
 
 def block_steps(cell: Cell, steps: int, batch: int, hidden: int) -> int:
@@ -57,12 +62,12 @@ def scratch_of(cell: Cell, steps: int, batch: int, hidden: int, dtype: Any) -> L
 
 
 def unrolled(call: Call, cell: Cell, sides: Sequence[Side], constant: bool, name: str = "") -> Run:
-    """The run of this worker's directions, or, if there is one, of this worker's sequences.
+    """The run of this worker's directions, or, if there is one and the cell allows it, of this worker's sequences.
 
     constant: whether weights and biases are known; then they are packed once. name: of this layer among several.
     """
     count = sides[0].x.shape[1]
-    if len(sides) > 1:
+    if len(sides) > 1 or cell.mixes:
         mine = [(d, sides[d]) for d in call.mine(range(len(sides)))]
     else:
         mine = [(0, sides[0].of(call.slice_of(count)))]
@@ -100,6 +105,11 @@ class _Packed:
         for first, matrix in self._side.recurrent:
             for gate, own in enumerate(matrix.reshape(-1, hidden, hidden), first):
                 np.copyto(homes[gate], own.T)
+        for (first, zero_points), (_, scales) in self._side.scales:
+            pairs = zip(zero_points.reshape(-1, hidden), scales.reshape(-1, hidden))
+            for gate, (zero_point, scale) in enumerate(pairs, first):
+                homes[gate] -= zero_point
+                homes[gate] *= scale
         for home in homes[self._cell.halved_gates]:
             home *= 0.5
         return self
@@ -119,16 +129,16 @@ class _Layer:
         self._cell, self._side, self._constant = cell, side, constant
         packed = _Packed(cell, side, single)
         self._packed = call.packed(f"{key}, {single}", packed.fill) if constant else packed
-        rows = block_steps(cell, steps, batch, hidden)
+        room = call.scratch[0].size // (cell.slots * batch * hidden)  # which is that of all sequences, not of one part
+        rows = min(block_steps(cell, steps, batch, hidden), room)
         self._slots = _slots(call.scratch[0], cell.slots, rows, batch, hidden)
         count = sum(cell.products) + cell.carried
         gates = call.scratch[1][: count * batch * hidden].reshape(count, batch, hidden)
         carried = list(gates[sum(cell.products) :])
         self._loop = cell.bind(Gates(gates[:, 0] if single else gates, self._packed.weights))
         zeros = np.zeros((batch, hidden), side.y.dtype)
-        self._hidden, *states = (zeros if state is None else state for state in side.first)
-        self._starts = list(zip(carried, states))
-        self._ends = [(last, state) for last, state in zip(side.last[1:], carried) if last is not None]
+        self._firsts = [zeros if state is None else state for state in side.first]
+        self._carried = carried
         views = [
             tuple(self._slots[cut if cut.stop - cut.start > 1 else cut.start, step] for cut in cell.views)
             for step in range(rows)
@@ -163,17 +173,64 @@ class _Layer:
         for slot in range(self._cell.slots):
             if slot not in driven:
                 slots[slot] = self._packed.bias[slot]
-        for state, start in self._starts:
+        for state, start in zip(self._carried, self._firsts[1:]):
             np.copyto(state, start)
-        hidden = self._hidden[0] if slots.ndim == 3 else self._hidden
+        hidden = self._firsts[0][0] if slots.ndim == 3 else self._firsts[0]
+        if side.lengths is None:
+            for projections, steps in self._blocks:
+                for project in projections:
+                    project()
+                hidden = self._loop(hidden, steps)
+            self._keep(hidden)
+        else:
+            self._until_ends(hidden, np.clip(side.lengths, 0, len(side.y)).tolist())
+
+    def _until_ends(self, hidden: Array, ends: Sequence[int]) -> None:
+        """Run sequences of so many steps each.
+
+        All of them take part in every step from the first to the last one that any needs. At its turn, when it is over
+        or, backward, about to begin, a sequence's states are kept or set; what it wrote out of turn becomes zero.
+        """
+        side, total = self._side, len(self._side.y)
+        begin, stop = (total - max(ends), total) if side.backward else (0, max(ends))
+        turns: Dict[int, List[int]] = {}
+        for one, end in enumerate(ends):
+            turns.setdefault(total - end if side.backward else end, []).append(one)
+        if side.backward:
+            turns.pop(begin)
+        at = 0
         for projections, steps in self._blocks:
+            first, at = at, at + len(steps)
+            low, high = max(first, begin), min(at, stop)
+            if low >= high:
+                continue
             for project in projections:
                 project()
-            hidden = self._loop(hidden, steps)
-        if side.last and side.last[0] is not None:
-            np.copyto(side.last[0], hidden)
-        for last, state in self._ends:
-            np.copyto(last, state)
+            for turn in (*sorted(turn for turn in turns if low < turn < high), high):
+                self._turn(hidden, turns.pop(low, ()))
+                hidden = self._loop(hidden, steps[low - first : turn - first])
+                low = turn
+        self._turn(hidden, turns.pop(stop, ()))
+        if side.backward:
+            self._keep(hidden)
+        for one, end in enumerate(ends):
+            side.y[end:, one] = 0
+
+    def _turn(self, hidden: Array, sequences: Sequence[int]) -> None:
+        """Keep the states of sequences that are over or, backward, set those of sequences that begin."""
+        side, states = self._side, [hidden, *self._carried]
+        pairs = zip(states, self._firsts) if side.backward else zip(side.last, states)
+        for target, source in pairs if sequences else ():
+            if target is not None:
+                width = target.shape[-1]
+                for one in sequences:
+                    target.reshape(-1, width)[one] = source.reshape(-1, width)[one]
+
+    def _keep(self, hidden: Array) -> None:
+        """Write the states to where those after the last step belong."""
+        for last, state in zip(self._side.last, [hidden, *self._carried]):
+            if last is not None:
+                np.copyto(last, state)
 
 
 def _slots(memory: Array, slots: int, steps: int, batch: int, hidden: int) -> Array:
