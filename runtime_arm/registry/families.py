@@ -380,6 +380,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.attention.rotary": "RotaryEmbedding",
         "engines.integers.microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
         "operators.recurrent.microsoft": "DynamicQuantizeLSTM",
+        "operators.recurrent.microsoft_kernels": "DynamicQuantizeLSTM",
         "operators.quantised.microsoft.blocks": "GatherBlockQuantized MatMulNBits",
         "operators.quantised.microsoft.elementwise": """
             QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearWhere""",

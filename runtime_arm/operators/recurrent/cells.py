@@ -20,16 +20,24 @@ Loop = Callable[[Array, Steps], Array]  # (hidden state, steps) -> hidden state 
 
 
 class Gates(NamedTuple):
-    """The memory of a cell: the gates of all products, then the carried states; and the packed weights of products."""
+    """The memory of a cell: the gates of all products, then the carried states; and the packed weights of products.
+
+    rounded: gives what products take in the place of a hidden state; None if they take that.
+    """
 
     gates: Array
     weights: Sequence[Array]
+    rounded: Optional[Callable[[Array], Array]] = None
 
     def product(self, gates: Array) -> Tuple[Callable[..., Any], Array]:
         """The function of a product ``(hidden, weights, target)``, and the target for these gates."""
+        multiply: Callable[..., Any] = np.matmul
         if self.gates.ndim == 2:
-            return np.ndarray.dot, gates.reshape(-1)  # the method: np.dot takes 0.25 us more
-        return np.matmul, gates
+            multiply, gates = np.ndarray.dot, gates.reshape(-1)  # the method: np.dot takes 0.25 us more
+        if self.rounded is None:
+            return multiply, gates
+        rounded = self.rounded
+        return lambda hidden, weights, target: multiply(rounded(hidden), weights, target), gates
 
 
 class Cell(NamedTuple):

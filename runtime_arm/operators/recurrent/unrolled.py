@@ -28,8 +28,8 @@ class Side(NamedTuple):
     x: (T, B, I), y: (T, B, n). inputs: matrices (k n, I) for k slots. recurrent: matrices (k n, n) for k gates. biases:
     vectors (k n) that are added to k slots; several for one slot are added up. first, last: the states (B, n) before
     the first and after the last step, the hidden one first; None stands for zeros, or a state that nobody wants.
-    lengths: after how many steps each sequence ends, (B), read while running; None if all have T. scales: of matrices
-    in ``recurrent`` that hold integers, zero points and scales of a gate's columns, as vectors like those in biases.
+    lengths: after how many steps each sequence ends, (B), read while running; None if all have T. scales: if the
+    recurrent matrices hold integers, zero points and scales of their rows, vectors (k n), with the first gate.
     """
 
     x: Array
@@ -41,7 +41,7 @@ class Side(NamedTuple):
     last: Sequence[Optional[Array]]
     backward: bool
     lengths: Optional[Array] = None
-    scales: Sequence[Tuple[Part, Part]] = ()
+    scales: Sequence[Tuple[int, Array, Array]] = ()
 
     def of(self, batch: slice) -> Side:
         """The same for some of the sequences."""
@@ -89,7 +89,8 @@ class _Packed:
 
     def __init__(self, cell: Cell, side: Side, single: bool):
         hidden, dtype = side.y.shape[2], side.y.dtype
-        self._cell, self._side, self._single = cell, side, single
+        self._cell, self._single = cell, single
+        self._biases, self._recurrent, self._scales = side.biases, side.recurrent, side.scales
         self.bias = np.zeros((cell.slots, hidden), dtype)
         shapes = [(hidden, gates * hidden) if single else (gates, hidden, hidden) for gates in cell.products]
         self.weights = [in_lines(np.zeros(shape, dtype)) for shape in shapes]
@@ -98,16 +99,17 @@ class _Packed:
         """Read weights and biases, and return self."""
         hidden = self.bias.shape[1]
         self.bias.fill(0)
-        for slot, bias in self._side.biases:
+        for slot, bias in self._biases:
             self.bias.reshape(-1)[slot * hidden : slot * hidden + bias.size] += bias
         self.bias[self._cell.halved] *= 0.5
         homes = [self._home(weights, gate) for weights in self.weights for gate in range(weights.size // hidden**2)]
-        for first, matrix in self._side.recurrent:
+        for first, matrix in self._recurrent:
             for gate, own in enumerate(matrix.reshape(-1, hidden, hidden), first):
                 np.copyto(homes[gate], own.T)
-        for (first, zero_points), (_, scales) in self._side.scales:
-            pairs = zip(zero_points.reshape(-1, hidden), scales.reshape(-1, hidden))
-            for gate, (zero_point, scale) in enumerate(pairs, first):
+        for first, zero_points, scales in self._scales:
+            for gate, (zero_point, scale) in enumerate(
+                zip(*(v.reshape(-1, hidden) for v in (zero_points, scales))), first
+            ):
                 homes[gate] -= zero_point
                 homes[gate] *= scale
         for home in homes[self._cell.halved_gates]:
