@@ -395,6 +395,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",
         "operators.recurrent.tflite_kernels": "LSTM RNN",
+        "operators.recurrent.tflite_hybrid": "LSTM RNN",
         "operators.norm.tflite": "LocalResponseNormalization",
         "operators.layout.tflite": "BatchToSpaceND SpaceToBatchND",
         "operators.audio.micro": """
