@@ -18,6 +18,9 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_lines
 
 BLOCK = 1 << 15  # elements of the projected inputs of a block of steps: 128 KB of float32
+SMALL_PRODUCT = 1_000_000  # multiply-adds of a product whose operands OpenBLAS does not pack, on CPUs with AVX-512
+FEW = 32  # sequences for which packing the weights takes longer than multiplying them
+PANELS = (64, 32)  # columns of a panel of weights
 
 Part = Tuple[int, Array]  # the first slot or gate, and what belongs to it and to those that follow
 
@@ -55,6 +58,15 @@ def block_steps(cell: Cell, steps: int, batch: int, hidden: int) -> int:
     return max(min(BLOCK // max(cell.slots * batch * hidden, 1), -(-steps * 3 // 4)), 1)
 
 
+def panel_columns(batch: int, hidden: int) -> int:
+    """How many columns of a gate's weights, n in all, are multiplied at once: as many as BLAS needs not pack."""
+    if 1 < batch <= FEW and batch * hidden**2 > SMALL_PRODUCT:
+        for columns in PANELS:
+            if hidden % columns == 0 and batch * hidden * columns <= SMALL_PRODUCT:
+                return columns
+    return hidden
+
+
 def scratch_of(cell: Cell, steps: int, batch: int, hidden: int, dtype: Any) -> List[TensorSpec]:
     """Slots of a block, and gates with the states that are carried beside them."""
     rows, gates = block_steps(cell, steps, batch, hidden), sum(cell.products) + cell.carried
@@ -83,16 +95,20 @@ def unrolled(call: Call, cell: Cell, sides: Sequence[Side], constant: bool, name
 class _Packed:
     """Biases (slots, n), and the weights of each product with a state; those of sigmoids are halved.
 
-    Weights are (n, gates n) for one sequence, (gates, n, n) for several: BLAS is faster with either. They start at a
-    cache line, which saves a quarter of the time of a product.
+    Weights are (n, gates n) for one sequence, (gates, n, n) for several, and for a few that meet many of them (gates,
+    panels, n, columns): BLAS is faster with each. They start at a cache line, which saves a quarter of the time of a
+    product.
     """
 
-    def __init__(self, cell: Cell, side: Side, single: bool):
-        hidden, dtype = side.y.shape[2], side.y.dtype
+    def __init__(self, cell: Cell, side: Side):
+        (_, batch, hidden), dtype = side.y.shape, side.y.dtype
+        single, columns = batch == 1, panel_columns(batch, hidden)
+        self.key = "one" if single else f"by {columns}"
         self._cell, self._single = cell, single
         self._biases, self._recurrent, self._scales = side.biases, side.recurrent, side.scales
         self.bias = np.zeros((cell.slots, hidden), dtype)
-        shapes = [(hidden, gates * hidden) if single else (gates, hidden, hidden) for gates in cell.products]
+        panels = () if columns == hidden else (hidden // columns,)
+        shapes = [(hidden, gates * hidden) if single else (gates, *panels, hidden, columns) for gates in cell.products]
         self.weights = [in_lines(np.zeros(shape, dtype)) for shape in shapes]
 
     def fill(self) -> _Packed:
@@ -105,11 +121,10 @@ class _Packed:
         homes = [self._home(weights, gate) for weights in self.weights for gate in range(weights.size // hidden**2)]
         for first, matrix in self._recurrent:
             for gate, own in enumerate(matrix.reshape(-1, hidden, hidden), first):
-                np.copyto(homes[gate], own.T)
-        for first, zero_points, scales in self._scales:
-            for gate, (zero_point, scale) in enumerate(
-                zip(*(v.reshape(-1, hidden) for v in (zero_points, scales))), first
-            ):
+                np.copyto(homes[gate], own.T.reshape(homes[gate].shape))
+        for first, *vectors in self._scales:
+            for gate, pair in enumerate(zip(*(vector.reshape(-1, hidden) for vector in vectors)), first):
+                zero_point, scale = (vector.reshape(homes[gate].shape[1:]) for vector in pair)
                 homes[gate] -= zero_point
                 homes[gate] *= scale
         for home in homes[self._cell.halved_gates]:
@@ -117,9 +132,12 @@ class _Packed:
         return self
 
     def _home(self, weights: Array, gate: int) -> Array:
+        """The weights of a gate, (n, n) or (n, panels, columns)."""
         hidden = self.bias.shape[1]
-        home: Array = weights[:, gate * hidden : (gate + 1) * hidden] if self._single else weights[gate]
-        return home
+        if self._single:
+            return weights[:, gate * hidden : (gate + 1) * hidden]
+        home: Array = weights[gate]
+        return home.swapaxes(0, 1) if home.ndim == 3 else home
 
 
 class _Layer:
@@ -129,8 +147,8 @@ class _Layer:
         steps, batch, hidden = side.y.shape
         single = batch == 1
         self._cell, self._side, self._constant = cell, side, constant
-        packed = _Packed(cell, side, single)
-        self._packed = call.packed(f"{key}, {single}", packed.fill) if constant else packed
+        packed = _Packed(cell, side)
+        self._packed = call.packed(f"{key}, {packed.key}", packed.fill) if constant else packed
         room = call.scratch[0].size // (cell.slots * batch * hidden)  # which is that of all sequences, not of one part
         rows = min(block_steps(cell, steps, batch, hidden), room)
         self._slots = _slots(call.scratch[0], cell.slots, rows, batch, hidden)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
-from runtime_arm.netdef import OperatorDef
 from tests.support.operands import random, tflite
 
 RECURRENCE = 8.0  # rounding errors of a state propagate to the next steps, damped by gates below 1

@@ -19,9 +19,9 @@ WEIGHTS = [1, 2, 3, 8, 9, 10, 11]
 RECURRENCE = 8.0  # rounding errors of a state propagate to the next steps, damped by gates below 1
 
 
-def layer(draw: Draws, batch: int, steps: Sequence[int] = (1, 5)) -> Any:
+def layer(draw: Draws, batch: int, steps: Sequence[int] = (1, 5), sizes: Sequence[int] = (4, 6)) -> Any:
     """An operator with its operands."""
-    count, inputs, hidden = draw.choice(steps), draw.choice([3, 8]), draw.choice([4, 6])
+    count, inputs, hidden = draw.choice(steps), draw.choice([3, 8]), draw.choice(sizes)
     direction = draw.choice(["forward", "reverse", "bidirectional"])
     directions = 2 if direction == "bidirectional" else 1
     dtype = draw.choice([np.int8, np.uint8])
@@ -88,6 +88,13 @@ def test_more_steps_by_numpy() -> None:
     assert borders <= 3
 
 
+def test_weights_in_panels() -> None:
+    op, operands = layer(Draws(5), 4, [1], [512])
+    operands[7] = None
+    operands[10] = operands[10] / 16
+    assert assert_engines_match_reference(op, operands, terms=512, constants=WEIGHTS) == ["NUMPY"]
+
+
 def test_what_numpy_leaves_to_the_reference() -> None:
     op, operands = layer(Draws(0), 3)
     operands[7] = None
@@ -100,14 +107,14 @@ def test_what_numpy_leaves_to_the_reference() -> None:
 def test_rounding() -> None:
     """To the last bit, whatever the range; among these are arrays whose ends would be 256 steps apart."""
     rng = np.random.default_rng(0)
-    apart = np.float32([-153.5, 101.5, 101.4, 3.0])
+    apart = np.array([-153.5, 101.5, 101.4, 3.0], np.float32)
     cases = [rng.standard_normal((2, 9)).astype(np.float32) * scale for scale in (1e-30, 0.1, 1.0, 1e30)]
     cases += [*map(np.abs, cases), *(-np.abs(case) for case in cases), apart, -apart, np.zeros(3, np.float32)]
     cases += [
-        np.float32([np.nan, 1.5, -3]),
-        np.float32([np.inf, 1]),
-        np.float32([3e38, -3e38, 1]),
-        np.float32([1e-44, 0]),
+        np.array([np.nan, 1.5, -3], np.float32),
+        np.array([np.inf, 1], np.float32),
+        np.array([3e38, -3e38, 1], np.float32),
+        np.array([1e-44, 0], np.float32),
     ]
     cases += [np.round(rng.standard_normal(50) * 60).astype(np.float32) / 2 for _ in range(200)]
     for case in cases:

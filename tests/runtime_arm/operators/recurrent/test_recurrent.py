@@ -14,6 +14,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.operators.recurrent.unrolled import panel_columns
 from tests.support.onnx_nodes import witness
 from tests.support.operands import caffe2, onnx, random
 
@@ -121,6 +122,26 @@ def test_sequences_that_end_early_by_numpy(
         op, inputs, terms=hidden, amplification=RECURRENCE, constants=[4] if known else []
     )
     assert found == ["NUMPY"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"type": "LSTM"}, {"type": "RNN"}, *({"type": "GRU", "linear_before_reset": n} for n in (0, 1))],
+    ids=str,
+)
+def test_weights_in_panels(arguments: Dict[str, Any]) -> None:
+    """Where a few sequences meet many weights; a worker with one sequence has them in another order."""
+    assert [panel_columns(batch, 512) for batch in (1, 3, 4, 16, 32, 33)] == [512, 512, 64, 64, 32, 512]
+    op = layer(direction="bidirectional", **arguments)
+    inputs = operands(op, 3, 4, 8, 512)
+    inputs[2] = inputs[2] / 16
+    assert assert_engines_match_reference(op, inputs, terms=512, amplification=RECURRENCE, constants=[1, 2, 3]) == [
+        "NUMPY"
+    ]
+    one = layer(**arguments)
+    inputs = operands(one, 3, 5, 8, 512)
+    inputs[2] = inputs[2] / 16
+    assert assert_engines_match_reference(one, inputs, terms=512, amplification=RECURRENCE) == ["NUMPY"]
 
 
 def against_onnxruntime(type: str, lengths: Any, peepholes: bool = False, **arguments: Any) -> None:
