@@ -420,6 +420,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.tflite.pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
         "operators.quantised.tflite.prod": "QuantizedProd",
         "operators.quantised.tflite.recurrent": "QuantizedLSTM QuantizedSVDF",
+        "operators.quantised.tflite.recurrent_kernels": "QuantizedLSTM",
         "operators.quantised.tflite.resize": "QuantizedResizeBilinear",
         "operators.quantised.tflite.rows": "QuantizedL2Normalize QuantizedLogSoftmax",
         "operators.quantised.tflite.softmax": "QuantizedSoftmax",

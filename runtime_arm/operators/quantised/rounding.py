@@ -244,7 +244,7 @@ class FixedPointRequantizer:
             np.subtract(bits, bits.dtype.type(self._lift), out=bits)
 
 
-_UNSIGNED = {1: np.uint8, 2: np.uint16}
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def requantizer(
