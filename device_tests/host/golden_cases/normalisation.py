@@ -41,9 +41,6 @@ def normalisation() -> Iterator[Case]:
     step, state = ("!4x3", "!4x3", "!4x3", "!4x3"), ("!4x4", "!4x4", "!4x4", "!4x4")
     rest = ("!4", "!4", "!4", "!4", "-", "-", "2x4", "2x4")
     yield from tflite("LSTM", "5x2x3", *step, *state, "-", "-", "-", *rest, outputs=3)
-    scales = [0.01] * 24
-    bytes_in, bytes_held = ("!int8 4x3",) * 4, ("!int8 4x4",) * 4
-    yield from tflite("LSTM", "2x2x3", *bytes_in, *bytes_held, "-", "-", "-", *rest, outputs=3, scales=scales)
     yield from tflite("RNN", "5x2x3", "!4x3", "!4x4", "!4", "2x4", outputs=2)
     layer = ("!16x3", "!16x4", "!16", "!16")
     yield from case("InferenceLSTM", "5x2x3", "1x2x4", "1x2x4", *layer, outputs=3)

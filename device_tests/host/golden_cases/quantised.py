@@ -54,13 +54,6 @@ def quantised() -> Iterator[Case]:
     yield from microsoft("DynamicQuantizeLSTM", "5x2x3", *layer, *steps, *steps, outputs=3, hidden_size=4)
     yield from microsoft("MatMulIntegerToFloat", f"{u8}3x8", "!int8 8x5", scale, scale, zero)
     yield from microsoft("QGemm", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), "-", np.float32(0.2), zero)
-    gates, rest = ("!int8 4x3",) * 4 + ("!int8 4x4",) * 4, ("!int32 4",) * 4
-    quantities = {"X_scale": 0.02, "H_scale": 0.006, "hidden_scale": 0.006, "C_scale": 2.0**-11}
-    scales = {"scales": [0.004] * 24, "gate_scales": [0.0] * 4}
-    states = "int8 2x4", "int16 2x4"
-    yield from tflite(
-        "QuantizedLSTM", f"{i8}5x2x3", *gates, *"---", *rest, *"--", *states, outputs=3, **quantities, **scales
-    )
     table = np.arange(255, -1, -1).astype(np.uint8)
     yield from case("LookUp", f"{i8}3x50", table, domain="armnet")
     for type in ("QLinearAdd", "QLinearMul"):
