@@ -1,4 +1,4 @@
-"""Fast kernels of TensorFlow Lite's float LSTM and RNN."""
+"""Fast kernels of TensorFlow Lite's float LSTM, RNN and SVDF."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.recurrent import cells
-from runtime_arm.operators.recurrent.tflite import lstm, rnn
+from runtime_arm.operators.recurrent.tflite import lstm, rnn, svdf
 from runtime_arm.operators.recurrent.unrolled import Side, scratch_of, unrolled
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
@@ -95,3 +95,27 @@ def rnn_numpy(call: Call) -> Run:
     side = Side(x, y, [(0, w)], [(0, r)], [(0, b)], [h], call.outputs[1:], False)
     constant = all(spec is not None and spec.value is not None for spec in call.in_specs[2:4])
     return unrolled(call, cell_of(call.op), [side], constant)
+
+
+def _svdf_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    return [outputs[1]]
+
+
+@svdf.kernel("NUMPY", supports=lambda op, inputs, outputs: _refuses(inputs, outputs), scratch=_svdf_scratch)
+def svdf_numpy(call: Call) -> Run:
+    features, w, state, b = [*call.inputs, None][:4]
+    y, held = call.outputs
+    shape = len(features), *w.shape
+    older, after = state.reshape(shape)[..., 1:], held.reshape(shape)
+    products = call.scratch[0].reshape(shape)
+    by_unit = products.reshape(*y.shape, -1)
+
+    def run() -> None:
+        np.copyto(after[..., :-1], older)
+        np.copyto(after[..., -1], features)
+        np.multiply(after, w, products)
+        np.add.reduce(by_unit, 2, None, y)
+        if b is not None:
+            np.add(y, b, y)
+
+    return run

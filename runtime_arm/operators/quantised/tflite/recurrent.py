@@ -55,19 +55,26 @@ def quantized_svdf(
     return [x.with_shape((x.shape[0], units)), state]
 
 
+def svdf_multipliers(op: OperatorDef) -> Tuple[Any, Any]:
+    """By what the sums over X, and those over the states, are multiplied."""
+    scales = [np.float64(affine(op, what, np.int16).scale) for what in ("W", "times", "state")]
+    of_x, of_y = (np.float64(affine(op, what, np.int8).scale) for what in "XY")
+    return of_x * scales[0] / scales[2], scales[2] * scales[1] / of_y
+
+
 @quantized_svdf.reference
 def quantized_svdf_reference(
     op: OperatorDef, x: Array, w: Array, times: Array, state: Array, b: Optional[Array] = None
 ) -> List[Any]:
     of_x, of_y = affine(op, "X", np.int8), affine(op, "Y", np.int8)
-    scales = [np.float64(affine(op, what, np.int16).scale) for what in ("W", "times", "state")]
+    first, second = svdf_multipliers(op)
     sums = (x.astype(np.int64) - of_x.zero_point) @ w.astype(np.int64).T
-    newest = np.clip(multiplied(sums, np.float64(of_x.scale) * scales[0] / scales[2]), *_INT16)
+    newest = np.clip(multiplied(sums, first), *_INT16)
     batch, (filters, memory) = len(x), times.shape
     held = np.concatenate([state.reshape(batch, filters, memory)[..., 1:], newest[..., np.newaxis]], axis=2)
     totals = (held * times.astype(np.int64)).sum(2).reshape(batch, -1, op.get_int("rank")).sum(2)
     totals = totals if b is None else totals + b
-    steps = multiplied(totals, scales[2] * scales[1] / np.float64(of_y.scale)) + of_y.zero_point
+    steps = multiplied(totals, second) + of_y.zero_point
     return [np.clip(steps, *_INT8).astype(np.int8), held.astype(np.int16).reshape(batch, -1)]
 
 

@@ -1,7 +1,8 @@
-"""INT8: TensorFlow Lite's LSTM of integers, to the last bit. Its sums are exact in float32, or else in float64.
+"""INT8: TensorFlow Lite's LSTM and SVDF of integers, to the last bit. Sums are exact in float32, or else in float64.
 
-The inputs of a block of time steps meet the weights of all gates in one product, the states of a step in another. Gates
-lie as o, i, f, g, with the cells behind them, as those of the float LSTM do: what is multiplied lies side by side.
+Of an LSTM, the inputs of a block of time steps meet the weights of all gates in one product, the states of a step in
+another. Gates lie as o, i, f, g, with the cells behind them, as those of the float LSTM do: what is multiplied lies side
+by side.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from runtime_arm.operators.quantised.fixed_point_int16 import sigmoid_table, tan
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import requantizer
 from runtime_arm.operators.quantised.tflite.parameters import affine, limits_of
-from runtime_arm.operators.quantised.tflite.recurrent import GATE_BITS, cell_limits, cell_power, quantized_lstm
+from runtime_arm.operators.quantised.tflite.recurrent import (
+    GATE_BITS,
+    cell_limits,
+    cell_power,
+    quantized_lstm,
+    quantized_svdf,
+    svdf_multipliers,
+)
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_lines, shaped
@@ -61,6 +69,17 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
     return [*eight, *whole]
 
 
+def _reach(weights: Array, zero_point: int, bias: Any) -> int:
+    """The largest magnitude of (x - zero_point) W^T + b for x of int8."""
+    low, high = limits_of(np.int8)
+    return int((np.abs(weights).sum(1) * max(high - zero_point, zero_point - low) + np.abs(bias)).max(initial=0))
+
+
+def _exact_in(reach: int) -> np.dtype[Any]:
+    """The float type that holds every integer up to there."""
+    return np.dtype(np.float32 if reach < _EXACT else np.float64)
+
+
 class _Product:
     """(x - zero_point) W^T + b for all gates, rescaled to Q3.12 within the limits."""
 
@@ -69,10 +88,8 @@ class _Product:
         of_x, scales = affine(op, what, np.int8), np.array(op.get_floats("scales"), np.float32)
         weights = np.concatenate([given[first + gate] for gate in _ORDER]).astype(np.int64)
         bias = np.concatenate([given[_BIASES + gate] for gate in _ORDER]).astype(np.int64) * biased
-        low, high = limits_of(np.int8)
-        largest = max(high - of_x.zero_point, of_x.zero_point - low)
-        reach = int((np.abs(weights).sum(1) * largest + np.abs(bias)).max())
-        self.dtype = np.dtype(np.float32 if reach < _EXACT else np.float64)
+        reach = _reach(weights, of_x.zero_point, bias)
+        self.dtype = _exact_in(reach)
         self._weights = in_lines(np.ascontiguousarray(weights.T, self.dtype))
         self._bias = bias.astype(self.dtype) if biased else None
         self._zero_point = np.array(of_x.zero_point, self.dtype)
@@ -177,3 +194,59 @@ def _step(call: Call, index: Array, gates: Array) -> Callable[[Array], None]:
         finish(index[1], y, work)
 
     return advance
+
+
+def _svdf_refuses(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    if not all_known([*inputs[1:3], *inputs[4:]]):
+        return "weights must be constants"
+    x = inputs[0]
+    assert x is not None
+    return "there is nothing to compute" if any(spec.size == 0 for spec in (x, *outputs)) else None
+
+
+def _svdf_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    """Operands and sums of the first product, then products with the times and their sums, and two buffers to rescale
+    sums in."""
+    x, w = inputs[:2]
+    assert x is not None
+    assert w is not None
+    features = x.shape[0] * w.shape[0]
+    sizes = x.size, features, outputs[1].size, outputs[0].size, features, features
+    return [TensorSpec((size,), np.float64) for size in sizes]
+
+
+@quantized_svdf.kernel("INT8", supports=_svdf_refuses, scratch=_svdf_scratch)
+def quantized_svdf_int8(call: Call) -> Run:
+    op, (x, w, times, state, b) = call.op, [*call.inputs, None][:5]
+    y, held = call.outputs
+    of_x, of_y = affine(op, "X", np.int8), affine(op, "Y", np.int8)
+    first, second = svdf_multipliers(op)
+    reach = _reach(w.astype(np.int64), of_x.zero_point, 0)
+    dtype = _exact_in(reach)
+    weights, factors = call.packed("W", lambda: (np.ascontiguousarray(w.T, dtype), times.astype(np.float64)))
+    shape = len(x), *times.shape
+    older, after = state.reshape(shape)[..., 1:], held.reshape(shape)
+    taken = shaped(call.scratch[0].view(dtype), *x.shape)
+    sums = shaped(call.scratch[1].view(dtype), len(x), len(w))
+    products, totals = call.scratch[2].reshape(shape), call.scratch[3].reshape(y.shape)
+    by_unit, zero_point = products.reshape(*y.shape, -1), np.array(of_x.zero_point, dtype)
+    bias = np.zeros(y.shape[1]) if b is None else b.astype(np.float64)
+    most = (1 << 15) * np.abs(factors).reshape(y.shape[1], -1).sum(1) + np.abs(bias)
+    newest = requantizer("tflite_ref", first, 0, *limits_of(np.int16), reach)
+    finish = requantizer("tflite_ref", second, of_y.zero_point, *limits_of(np.int8), int(most.max()))
+    work = [
+        [shaped(buffer.view(name), *target.shape) for buffer, name in zip(call.scratch[4:], by.work_dtypes)]
+        for by, target in ((newest, sums), (finish, totals))
+    ]
+
+    def run() -> None:
+        np.copyto(after[..., :-1], older)
+        np.subtract(x, zero_point, taken)
+        np.matmul(taken, weights, sums)
+        newest(sums, after[..., -1], work[0])
+        np.multiply(after, factors, products)
+        np.add.reduce(by_unit, 2, None, totals)
+        np.add(totals, bias, totals)
+        finish(totals, y, work[1])
+
+    return run

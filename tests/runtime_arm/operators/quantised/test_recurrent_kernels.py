@@ -1,4 +1,4 @@
-"""The fast kernel of TensorFlow Lite's LSTM of integers equals the reference kernel to the last bit."""
+"""The fast kernels of TensorFlow Lite's LSTM and SVDF of integers equal the reference kernels to the last bit."""
 
 from __future__ import annotations
 
@@ -90,3 +90,27 @@ def test_what_is_left_to_the_reference() -> None:
     operands = [None if at in (1, 5, 12) else value for at, value in enumerate(operands)]
     assert supporting_engines(coupled, operands, WEIGHTS) == []
     assert run_kernel(coupled, operands)[0].shape == (3, 1, 6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("batch", "rank", "memory", "depth"), [(1, 1, 5, 7), (3, 2, 1, 4), (2, 3, 9, 700)])
+def test_svdf(seed: int, biased: bool, batch: int, rank: int, memory: int, depth: int) -> None:
+    rng = np.random.default_rng(seed)
+    filters = 4 * rank
+    operands = [
+        rng.integers(-128, 128, (batch, depth)).astype(np.int8),
+        rng.integers(-128, 128, (filters, depth)).astype(np.int8),
+        rng.integers(-(2**15), 2**15, (filters, memory)).astype(np.int16),
+        rng.integers(-(2**15), 2**15, (batch, filters * memory)).astype(np.int16),
+        rng.integers(-(2**20), 2**20, 4).astype(np.int32) if biased else None,
+    ]
+    if seed == 0:
+        operands[0][:], operands[1][0] = -128, 127  # a sum that float32 cannot hold, if it is long
+    scales = {"X_scale": 0.02, "W_scale": 0.01, "state_scale": 2.0**-9, "Y_scale": 2.0 ** float(seed - 5)}
+    how = {"rank": rank, "times_scale": 2.0**-14, "X_zero_point": 127 if seed == 0 else seed, "Y_zero_point": -seed}
+    op = tflite("QuantizedSVDF", "x w t s b" if biased else "x w t s", "Y held", **scales, **how)
+    given = operands if biased else operands[:4]
+    constants = [1, 2, 4] if biased else [1, 2]
+    assert assert_engines_match_reference(op, given, constants=constants) == ["INT8"]
+    assert supporting_engines(op, given, constants[1:]) == []
