@@ -1,8 +1,8 @@
 """INT8: TensorFlow Lite's LSTM and SVDF of integers, to the last bit. Sums are exact in float32, or else in float64.
 
 Of an LSTM, the inputs of a block of time steps meet the weights of all gates in one product, the states of a step in
-another. Gates lie as o, i, f, g, with the cells behind them, as those of the float LSTM do: what is multiplied lies side
-by side.
+another. Gates lie as o, i, f, g, with the cells behind them, as those of the float LSTM do: pairs that are multiplied
+lie side by side.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def test_what_is_left_to_the_reference() -> None:
 def test_svdf(seed: int, biased: bool, batch: int, rank: int, memory: int, depth: int) -> None:
     rng = np.random.default_rng(seed)
     filters = 4 * rank
-    operands = [
+    operands: List[Any] = [
         rng.integers(-128, 128, (batch, depth)).astype(np.int8),
         rng.integers(-128, 128, (filters, depth)).astype(np.int8),
         rng.integers(-(2**15), 2**15, (filters, memory)).astype(np.int16),
