@@ -103,7 +103,6 @@ class _Packed:
     def __init__(self, cell: Cell, side: Side):
         (_, batch, hidden), dtype = side.y.shape, side.y.dtype
         single, columns = batch == 1, panel_columns(batch, hidden)
-        self.key = "one" if single else f"by {columns}"
         self._cell, self._single = cell, single
         self._biases, self._recurrent, self._scales = side.biases, side.recurrent, side.scales
         self.bias = np.zeros((cell.slots, hidden), dtype)
@@ -147,8 +146,10 @@ class _Layer:
         steps, batch, hidden = side.y.shape
         single = batch == 1
         self._cell, self._side, self._constant = cell, side, constant
-        packed = _Packed(cell, side)
-        self._packed = call.packed(f"{key}, {packed.key}", packed.fill) if constant else packed
+        form = "one" if single else f"by {panel_columns(batch, hidden)}"
+        self._packed = (
+            call.packed(f"{key}, {form}", lambda: _Packed(cell, side).fill()) if constant else _Packed(cell, side)
+        )
         room = call.scratch[0].size // (cell.slots * batch * hidden)  # which is that of all sequences, not of one part
         rows = min(block_steps(cell, steps, batch, hidden), room)
         self._slots = _slots(call.scratch[0], cell.slots, rows, batch, hidden)
