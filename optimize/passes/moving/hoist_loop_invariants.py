@@ -1,7 +1,7 @@
 """Takes blobs that a loop carries without changing them out of what it carries: the body reads them from around it.
 
-So TensorFlow's converter writes recurrent layers: their weights are carried. Read from around the loop they are constants
-again, with which operators of the body may be fused, and no step copies them.
+So TensorFlow's converter writes recurrent layers: their weights are carried. Read from around the loop they are
+constants again, with which operators of the body may be fused, and no step copies them.
 """
 
 from __future__ import annotations

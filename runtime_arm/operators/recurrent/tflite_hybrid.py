@@ -72,7 +72,7 @@ def hybrid_int8(call: Call) -> Run:
         """Those of the inputs in float32, in the order of the slots."""
         joined = np.empty((len(slots), hidden, given[0].shape[-1]), np.float32)
         for slot, index in zip(slots, matrices):
-            np.multiply(given[index], np.float32(scales[index]), out=joined[slot], casting="unsafe")
+            np.multiply(given[index], np.float32(scales[index]), out=joined[slot], dtype=np.float32)
         return joined.reshape(-1, joined.shape[2])
 
     x, work = (buffer.reshape(given[0].shape) for buffer in call.scratch[2:4])

@@ -92,7 +92,7 @@ class _Product:
         self.dtype = _exact_in(reach)
         self._weights = in_lines(np.ascontiguousarray(weights.T, self.dtype))
         self._bias = bias.astype(self.dtype) if biased else None
-        self._zero_point = np.array(of_x.zero_point, self.dtype)
+        self._zero_point = np.array([of_x.zero_point], self.dtype)
         multipliers = [[scales[first + gate] * of_x.scale / np.float32(2.0**-12)] for gate in _ORDER]
         self._rescale = requantizer("tflite_ref", multipliers, 0, *limits, reach)
 
@@ -229,7 +229,7 @@ def quantized_svdf_int8(call: Call) -> Run:
     taken = shaped(call.scratch[0].view(dtype), *x.shape)
     sums = shaped(call.scratch[1].view(dtype), len(x), len(w))
     products, totals = call.scratch[2].reshape(shape), call.scratch[3].reshape(y.shape)
-    by_unit, zero_point = products.reshape(*y.shape, -1), np.array(of_x.zero_point, dtype)
+    by_unit, zero_point = products.reshape(*y.shape, -1), np.array([of_x.zero_point], dtype)
     bias = np.zeros(y.shape[1]) if b is None else b.astype(np.float64)
     most = (1 << 15) * np.abs(factors).reshape(y.shape[1], -1).sum(1) + np.abs(bias)
     newest = requantizer("tflite_ref", first, 0, *limits_of(np.int16), reach)
