@@ -28,8 +28,8 @@ _ZERO, _HIGHEST = np.float32(0), np.float32(255)
 def _refuses(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     x = inputs[0]
     assert x is not None
-    if x.dtype != np.float32:
-        return "only for float32"
+    if x.dtype != np.float32 or op.get_bool("layout"):
+        return "only for float32, with the time first"
     if not all_known([inputs[index] for index in _WEIGHTS]):
         return "weights and scales must be constants"
     if x.shape[1] > 1 and may_end_early(op, inputs):

@@ -95,11 +95,17 @@ def test_weights_in_panels() -> None:
     assert assert_engines_match_reference(op, operands, terms=512, constants=WEIGHTS) == ["NUMPY"]
 
 
+def turned(operands: Any) -> Any:
+    """The operands with the batch first."""
+    return [x if x is None or at not in (0, 5, 6) else x.swapaxes(0, 1) for at, x in enumerate(operands)]
+
+
 def test_what_numpy_leaves_to_the_reference() -> None:
     op, operands = layer(Draws(0), 3)
     operands[7] = None
     assert supporting_engines(op, operands, WEIGHTS) == ["NUMPY"]
     assert supporting_engines(op, operands, WEIGHTS[1:]) == []
+    assert supporting_engines(op.with_args(layout=1), turned(operands), WEIGHTS) == []
     early = [*operands[:4], np.array([1, 0, 1], np.int32), *operands[5:]]
     assert supporting_engines(op, early, WEIGHTS) == []
 
