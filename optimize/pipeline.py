@@ -39,6 +39,7 @@ from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, f
 from optimize.passes.integers import combine_integers, look_up_integers, move_integers, multiply_integers
 from optimize.passes.moving import (
     hoist_activation_over_concat,
+    hoist_loop_invariants,
     merge_parallel_convolutions,
     reorder_operators,
     split_convolution_over_concat,
@@ -59,6 +60,7 @@ COMPOSING = (
 )
 PORTABLE = (
     remove_no_ops.PASS,
+    hoist_loop_invariants.PASS,
     fold_constants.PASS,
     eliminate_common_subexpressions.PASS,
     compose_transposes.PASS,

@@ -64,8 +64,11 @@ class Executor:
         tuned: Callable[[Mapping[str, TensorSpec]], Tuned] = lambda feeds: UNTUNED,
         place: Optional[PutSteps] = None,
         digest: str = "",
+        around: Mapping[str, Value] = {},
     ):
+        """around: what the net sees of the one that holds it, in memory that stays in place; it is not copied."""
         self.net = net
+        self._around = around
         self._tuned = tuned
         self._place = place
         self._digest = digest
@@ -165,6 +168,7 @@ class Executor:
             with np.errstate(all="ignore"):
                 specs = {name: spec_of(value) for name, value in feeds.items()}
                 env: Environment = {name: _constant(name, array) for name, array in self.constants.items()}
+                env.update((name, _inherited(value)) for name, value in self._around.items())
                 env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
                 segment = self._entries[key] = self._segment(0, env, fetches, self._tuned(specs))
         elif len(self._entries) > 1:
@@ -327,13 +331,13 @@ class SubNets:
         for net in op.subnets():
             captured = {name: segment.env[name] for name in net.captures() if name in segment.env}
             constants = {name: value.operand for name, value in captured.items() if value.spec.value is not None}
-            self._outside[id(net)] = {name: value for name, value in captured.items() if name not in constants}
-            self._executors[id(net)] = Executor(net, constants)
+            outside = {name: value for name, value in captured.items() if name not in constants}
+            self._outside[id(net)] = outside
+            self._executors[id(net)] = Executor(net, constants, around=outside)
 
     def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
         """The blobs ``fetches`` after one of the operator's nets has run with the explicit inputs ``feeds``."""
-        given = {name: value.operand for name, value in self._outside[id(net)].items()}
-        outputs = self._executors[id(net)].run({**given, **feeds}, fetches)
+        outputs = self._executors[id(net)].run(feeds, fetches)
         return [outputs[name] for name in fetches]
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Callable, Union
 
 from runtime_arm.errors import ResourceError
+
+SMALL = 1 << 20  # bytes that every machine has
 
 
 def memory_limit() -> int:
@@ -17,8 +20,12 @@ def memory_limit() -> int:
     return min(physical, sys.maxsize)
 
 
-def require_memory(nbytes: int, what: str) -> None:
-    """ResourceError if ``nbytes`` is more than the machine's memory; ``what`` names what needs them."""
+def require_memory(nbytes: int, what: Union[str, Callable[[], str]]) -> None:
+    """ResourceError if ``nbytes`` is more than the machine's memory; ``what`` names, or is asked for, what needs
+    them."""
+    if nbytes <= SMALL:
+        return
     limit = memory_limit()
     if nbytes > limit:
+        what = what if isinstance(what, str) else what()
         raise ResourceError(f"{what} needs {nbytes:,} bytes, more than the {limit:,} of this machine")

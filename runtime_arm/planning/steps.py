@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.kernel import REFERENCE, Call, Kernel, Run
+from runtime_arm.registry.kernel import REFERENCE, Call, Kernel, Run, no_scratch
 from runtime_arm.registry.layouts import Layout
 from runtime_arm.registry.schema import Operator
 from runtime_arm.registry.shape_inference import blamed_on
@@ -103,8 +103,9 @@ class Step:
             self.kernel, self.refusals, self.workers = choice.kernel, dict(choice.refusals), 1
             self.scratch: List[TensorSpec] = [*choice.scratch]
             return
-        with blamed_on(op, self.in_specs):
-            self.kernel, self.refusals = schema.choose(op, self.in_specs, self.out_specs)
+        in_specs = self.in_specs
+        with blamed_on(op, in_specs):
+            self.kernel, self.refusals = schema.choose(op, in_specs, self.out_specs)
         self.split(1)
 
     def choice(self) -> Choice:
@@ -114,9 +115,11 @@ class Step:
     def split(self, workers: int) -> None:
         """Split the step among so many workers; to be called before the step is bound."""
         self.workers = workers
-        with blamed_on(self.op, self.in_specs):
-            scratch = self.kernel.scratch(self.op, self.in_specs, self.out_specs) if self.kernel else ()
-        self.scratch = [*scratch] * self.workers
+        self.scratch = []
+        if self.kernel is not None and self.kernel.scratch is not no_scratch:
+            in_specs = self.in_specs
+            with blamed_on(self.op, in_specs):
+                self.scratch = [*self.kernel.scratch(self.op, in_specs, self.out_specs)] * workers
 
     def run_tiled(self, kernel: Kernel) -> None:
         """Run by this kernel, which reads and writes values in their layouts."""
@@ -146,10 +149,11 @@ class Step:
         self.buffers = buffers
         inputs = [None if value is None else value.array for value in self.inputs]
         outputs = [value.array for value in self.outputs]
+        in_specs = self.in_specs
         if self.kernel is None:
-            return [_bind_reference(self.op, self.schema, self.in_specs, inputs, outputs)]
-        call = Call(self.op, inputs, outputs, buffers, self.in_specs, self.out_specs, packed)
-        with blamed_on(self.op, self.in_specs):
+            return [_bind_reference(self.op, self.schema, in_specs, inputs, outputs)]
+        call = Call(self.op, inputs, outputs, buffers, in_specs, self.out_specs, packed)
+        with blamed_on(self.op, in_specs):
             return [self.kernel.bind(part) for part in call.for_each_worker(self.workers)]
 
 

@@ -107,9 +107,11 @@ class Trace:
         False if it is not known which one does, or if it has a border.
         """
         schema = lookup(op)
+        if schema.branch is None:
+            return False
         with blamed_on(op, specs):
             schema.check_counts(op)
-            branch = schema.branch(op, specs) if schema.branch is not None else None
+            branch = schema.branch(op, specs)
         if branch is None:
             return False
         outside, count = self.env, len(self.steps)

@@ -42,8 +42,13 @@ class Wish(NamedTuple):
         return f"{'!' * self.refused}{self.engine}{':' * bool(self.variant)}{self.variant}"
 
 
+_ANY = Wish(DEFAULT)
+
+
 def wishes(op: OperatorDef) -> List[Wish]:
     """The operator's list without its hints; DEFAULT alone if it is empty."""
+    if not op.engine:
+        return [_ANY]
     names = [name.strip() for name in op.engine.split(",") if "=" not in name] or [""]
     nnpack = NNPACK_ALGORITHMS.get(op.get_str("algo", "AUTO"), "NNPACK") if "NNPACK" in names else ""
     return [Wish.parse(nnpack if name == "NNPACK" else name) for name in names]
@@ -75,7 +80,7 @@ def wanted_engines(op: OperatorDef) -> Dict[str, str]:
 
 def is_refused(op: OperatorDef, engine: str) -> bool:
     """Whether the operator rules out the whole engine."""
-    return Wish(engine, refused=True) in wishes(op)
+    return "!" in op.engine and Wish(engine, refused=True) in wishes(op)
 
 
 def open_variants(op: OperatorDef, engine: str, variants: Sequence[str]) -> List[str]:

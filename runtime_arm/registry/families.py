@@ -380,6 +380,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.attention.rotary": "RotaryEmbedding",
         "engines.integers.microsoft": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
         "operators.recurrent.microsoft": "DynamicQuantizeLSTM",
+        "operators.recurrent.microsoft_kernels": "DynamicQuantizeLSTM",
         "operators.quantised.microsoft.blocks": "GatherBlockQuantized MatMulNBits",
         "operators.quantised.microsoft.elementwise": """
             QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearWhere""",
@@ -393,7 +394,8 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.detection.posenet": "PosenetDecoder",
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",
-        "operators.recurrent.tflite_kernels": "LSTM RNN",
+        "operators.recurrent.tflite_kernels": "LSTM RNN SVDF",
+        "operators.recurrent.tflite_hybrid": "LSTM RNN",
         "operators.norm.tflite": "LocalResponseNormalization",
         "operators.layout.tflite": "BatchToSpaceND SpaceToBatchND",
         "operators.audio.micro": """
@@ -418,6 +420,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.tflite.pool": "QuantizedAveragePool QuantizedMaxPool QuantizedMean QuantizedSum",
         "operators.quantised.tflite.prod": "QuantizedProd",
         "operators.quantised.tflite.recurrent": "QuantizedLSTM QuantizedSVDF",
+        "operators.quantised.tflite.recurrent_kernels": "QuantizedLSTM QuantizedSVDF",
         "operators.quantised.tflite.resize": "QuantizedResizeBilinear",
         "operators.quantised.tflite.rows": "QuantizedL2Normalize QuantizedLogSoftmax",
         "operators.quantised.tflite.softmax": "QuantizedSoftmax",

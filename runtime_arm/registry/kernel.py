@@ -56,6 +56,8 @@ class Call:
 
     def for_each_worker(self, workers: int) -> List[Call]:
         """The same call for each of so many workers, whose scratch lies in ``scratch``, one worker after the other."""
+        if workers == 1:
+            return [self]
         count = len(self.scratch) // workers
         crew_scratch = [self.scratch[worker * count : (worker + 1) * count] for worker in range(workers)]
         calls = [copy(self) for _ in range(workers)]

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 import sys
 from copy import copy
+from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -156,6 +157,8 @@ class Operator:
 
     def check_inplace(self, op: OperatorDef) -> None:
         """ShapeError if an output has the name of an input that it must not overwrite."""
+        if set(op.input).isdisjoint(op.output):
+            return
         for index, name in enumerate(op.output):
             allowed = [op.input[i] for i in self.inplace.get(index, ()) if i < len(op.input)]
             if name and name in op.input and name not in allowed:
@@ -181,7 +184,7 @@ class Operator:
                 raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}; inputs {describe(inputs)}")
             if not spec.size and math.prod(n or 1 for n in spec.shape) * spec.dtype.itemsize > sys.maxsize:
                 raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}, which no array can have")
-            require_memory(spec.nbytes, f"{op.signature()}: blob {name!r} of shape {spec.shape}")
+            require_memory(spec.nbytes, partial(_blob_of, op, name, spec))
         return specs[: len(op.output)]
 
     def evaluate(self, op: OperatorDef, inputs: Sequence[Any]) -> List[Any]:
@@ -204,6 +207,10 @@ class Operator:
         """The kernel to run, None for the reference kernel, and the reasons against the other engines; see
         ``kernel.choose``."""
         return choose(self.kernels, op, inputs, outputs)
+
+
+def _blob_of(op: OperatorDef, name: str, spec: TensorSpec) -> str:
+    return f"{op.signature()}: blob {name!r} of shape {spec.shape}"
 
 
 _OPERATORS: Dict[Tuple[str, str], Operator] = {}

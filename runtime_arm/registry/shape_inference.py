@@ -6,8 +6,7 @@ shape arithmetic costs nothing when the net runs.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,16 +20,24 @@ EACH_RUN = "each_run"  # of an operator that unpacks a weight: while the net run
 _LARGEST_EVALUATED = 1 << 26  # bytes that are evaluated without comparing them with the inputs
 
 
-@contextmanager
-def blamed_on(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Iterator[None]:
+_UNSUITABLE = (TypeError, ValueError, LookupError, ArithmeticError, MemoryError, AttributeError)
+
+
+class blamed_on:  # noqa: N801 - it stands behind ``with``
     """Turns the exceptions that NumPy and Python raise for unsuitable operands into an OperatorError that names
     ``op``."""
-    try:
-        yield
-    except (ArmnetError, DataDependent):
-        raise
-    except (TypeError, ValueError, LookupError, ArithmeticError, MemoryError, AttributeError) as error:
-        raise OperatorError(op, f"{type(error).__name__}: {error}; inputs {describe(inputs)}") from error
+
+    __slots__ = ("_inputs", "_op")
+
+    def __init__(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]):
+        self._op, self._inputs = op, inputs
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
+        if isinstance(error, _UNSUITABLE) and not isinstance(error, (ArmnetError, DataDependent)):
+            raise OperatorError(self._op, f"{kind.__name__}: {error}; inputs {describe(self._inputs)}") from error
 
 
 def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:

@@ -35,6 +35,7 @@ _SUBJECTS = (
     tflite.rows,
     tflite.int16,
     tflite.hybrid,
+    tflite.recurrent,
     tabular.tabular,
     language.language,
     language.blocks,

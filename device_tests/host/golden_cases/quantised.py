@@ -49,6 +49,9 @@ def quantised() -> Iterator[Case]:
     yield from onnx("MatMulInteger", f"{u8}3x8", "!int8 8x5", zero)
     yield from onnx("QLinearMatMul", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), np.float32(0.2), zero)
     yield from microsoft("DynamicQuantizeMatMul", "3x8", "!int8 8x5", scale)
+    layer: List[Any] = ["!int8 1x3x16", "!int8 1x4x16", "!1x32", "-", "1x2x4", "1x2x4", "-"]
+    steps = np.array([0.01], np.float32), np.array([0], np.int8)
+    yield from microsoft("DynamicQuantizeLSTM", "5x2x3", *layer, *steps, *steps, outputs=3, hidden_size=4)
     yield from microsoft("MatMulIntegerToFloat", f"{u8}3x8", "!int8 8x5", scale, scale, zero)
     yield from microsoft("QGemm", f"{u8}3x8", scale, zero, "!int8 8x5", scale, np.int8(0), "-", np.float32(0.2), zero)
     table = np.arange(255, -1, -1).astype(np.uint8)

@@ -95,3 +95,19 @@ def hybrid() -> Iterator[Case]:
         yield from tflite("HybridConv", "1x4x6x6", "!int8 6x4x3x3", "!6", **how)
         yield from tflite("HybridDepthwiseConv", "1x6x6x6", "!int8 6x1x3x3", "!6", **how, group=6)
         yield from tflite("HybridFullyConnected", "3x8", "!int8 6x8", "!6", W_scales=scales)
+
+
+def recurrent() -> Iterator[Case]:
+    """LSTM and RNN with int8 weights: of floats, which are quantised while running, and of integers; SVDF."""
+    matrices, rest = ("!int8 4x3",) * 4 + ("!int8 4x4",) * 4, ("-", "-")
+    floats: Dict[str, Any] = {"outputs": 3, "scales": [0.01] * 24}
+    yield from tflite("LSTM", "2x2x3", *matrices, *"---", *("!4",) * 4, *rest, "2x4", "2x4", **floats)
+    yield from tflite("RNN", "2x2x3", "!int8 4x3", "!int8 4x4", "!4", "2x4", outputs=2, scales=[0.01] * 5)
+    integers: Dict[str, Any] = {"X_scale": 0.02, "H_scale": 0.006, "hidden_scale": 0.006, "C_scale": 2.0**-11}
+    integers.update(outputs=3, scales=[0.004] * 24, gate_scales=[0.0] * 4)
+    states, biases = ("int8 2x4", "int16 2x4"), ("!int32 4",) * 4
+    yield from tflite("QuantizedLSTM", "int8 5x2x3", *matrices, *"---", *biases, *rest, *states, **integers)
+    yield from tflite("SVDF", "2x6", "!6x5", "2x30", "!3", outputs=2, rank=2)
+    memory: Dict[str, Any] = {"X_scale": 0.02, "W_scale": 0.01, "times_scale": 2.0**-7, "state_scale": 2.0**-9}
+    filters = "!int8 6x4", "!int16 6x5", "int16 2x30", "!int32 3"
+    yield from tflite("QuantizedSVDF", "int8 2x4", *filters, outputs=2, rank=2, Y_scale=0.05, **memory)

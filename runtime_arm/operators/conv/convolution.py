@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -44,7 +45,7 @@ class Convolution(NamedTuple):
     @property
     def terms(self) -> int:
         """The number of products summed in one output element."""
-        return int(np.prod(self.window.kernel)) * self.channels // self.group
+        return math.prod(self.window.kernel) * self.channels // self.group
 
 
 MOST_KEPT = 256

@@ -245,7 +245,7 @@ class FixedPointRequantizer:
             np.subtract(bits, np.array(self._lift, bits.dtype), out=bits)
 
 
-_UNSIGNED = {1: np.uint8, 2: np.uint16}
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def requantizer(

@@ -20,16 +20,27 @@ Loop = Callable[[Array, Steps], Array]  # (hidden state, steps) -> hidden state 
 
 
 class Gates(NamedTuple):
-    """The memory of a cell: the gates of all products, then the carried states; and the packed weights of products."""
+    """The memory of a cell: the gates of all products, then the carried states; and the packed weights of products.
+
+    rounded: gives what products take in the place of a hidden state; None if they take that.
+    """
 
     gates: Array
     weights: Sequence[Array]
+    rounded: Optional[Callable[[Array], Array]] = None
 
     def product(self, gates: Array) -> Tuple[Callable[..., Any], Array]:
         """The function of a product ``(hidden, weights, target)``, and the target for these gates."""
+        multiply: Callable[..., Any] = np.matmul
         if self.gates.ndim == 2:
-            return np.ndarray.dot, gates.reshape(-1)  # the method: np.dot takes 0.25 us more
-        return np.matmul, gates
+            multiply, gates = np.ndarray.dot, gates.reshape(-1)  # the method: np.dot takes 0.25 us more
+        elif self.weights[0].ndim == 4:
+            _, panels, _, columns = self.weights[0].shape
+            gates = gates.reshape(*gates.shape[:2], panels, columns).swapaxes(1, 2)
+        if self.rounded is None:
+            return multiply, gates
+        rounded = self.rounded
+        return lambda hidden, weights, target: multiply(rounded(hidden), weights, target), gates
 
 
 class Cell(NamedTuple):
@@ -49,6 +60,7 @@ class Cell(NamedTuple):
     halved_gates: slice
     carried: int
     bind: Callable[[Gates], Loop]
+    mixes: bool = False
 
 
 def lstm(clip: float = 0.0) -> Cell:

@@ -15,7 +15,7 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _plain(op: OperatorDef) -> OperatorDef:
+def plain(op: OperatorDef) -> OperatorDef:
     """The LSTM of ONNX with the same attributes."""
     return op.replace(type="LSTM", domain="onnx")
 
@@ -59,7 +59,7 @@ def dynamic_quantize_lstm(
             scale,
             zero_point,
         )
-    return checked(_plain(op), x, _turned(w), _turned(r), b, lengths, [initial_h, initial_c], p)
+    return checked(plain(op), x, _turned(w), _turned(r), b, lengths, [initial_h, initial_c], p)
 
 
 def _real(weight: Array, scale: Array, zero_point: Array) -> Array:
@@ -69,7 +69,7 @@ def _real(weight: Array, scale: Array, zero_point: Array) -> Array:
     return np.swapaxes(real, 1, 2)
 
 
-def _rounded(x: Array) -> Array:
+def rounded(x: Array) -> Array:
     """Floats, each of which 8 bits can say with one scale and one zero point, float64."""
     exact = np.asarray(x, np.float32)
     if not exact.size:
@@ -87,7 +87,7 @@ class _RoundingMatrix:
         self._matrix = matrix
 
     def __rmatmul__(self, left: Array) -> Any:
-        return _rounded(left) @ self._matrix
+        return rounded(left) @ self._matrix
 
 
 def _rounding(weights: Weights) -> Weights:
@@ -102,5 +102,5 @@ def dynamic_quantize_lstm_reference(op: OperatorDef, x: Array, w: Array, r: Arra
     assert r_scale is not None
     assert r_zero_point is not None
     weights = _real(w, w_scale, w_zero_point), _real(r, r_scale, r_zero_point)
-    results = recurrent(_plain(op), _rounded(x), *weights, *rest[:5], change=_rounding)
+    results = recurrent(plain(op), rounded(x), *weights, *rest[:5], change=_rounding)
     return [result.astype(x.dtype) for result in results]

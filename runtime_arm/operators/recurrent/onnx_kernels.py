@@ -21,25 +21,26 @@ _RELU = "relu"
 CALLS = 90_000  # multiply-adds of a large product that take as long as NumPy's calls of a step
 
 
-def _usual(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+def usual(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     names, directions = tuple(activation_names(op)), direction_count(op)
     if names != DEFAULTS[op.type] * directions and not (op.type == "RNN" and names == (_RELU,) * directions):
         return "only for the default activations"
     if op.has("clip") or op.get_bool("input_forget"):
         return "not with clip or input_forget"
-    lengths, peepholes = (inputs[i] if i < len(inputs) else None for i in (4, 7))
-    if peepholes is not None:
+    if len(inputs) > 7 and inputs[7] is not None:
         return "not with peepholes"
-    if lengths is not None and not _is_whole(op, lengths, inputs[0]):
-        return "not with sequences that end early"
     if not outputs or any(output.size == 0 for output in outputs):
         return "there is nothing to compute"
     return single_or_double(op, inputs, outputs)
 
 
-def _is_whole(op: OperatorDef, lengths: TensorSpec, x: Optional[TensorSpec]) -> bool:
-    """Whether it is known that no sequence ends before the last step."""
-    return lengths.value is not None and x is not None and bool((lengths.value >= x.shape[op.get_bool("layout")]).all())
+def may_end_early(op: OperatorDef, inputs: Specs) -> bool:
+    """Whether sequences may end before the last step."""
+    x, lengths = inputs[0], inputs[4] if len(inputs) > 4 else None
+    if lengths is None:
+        return False
+    assert x is not None
+    return lengths.value is None or bool((lengths.value < x.shape[op.get_bool("layout")]).any())
 
 
 def _cell(op: OperatorDef, biased: bool) -> Cell:
@@ -62,7 +63,7 @@ def _bias_of(inputs: Specs) -> Optional[TensorSpec]:
     return inputs[3] if len(inputs) > 3 else None
 
 
-def _work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
+def work_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     """Two directions can be shared by workers: then the calls of each step count, and products with one vector, which
     wait for the weights."""
     x, w, r = inputs[:3]
@@ -74,16 +75,21 @@ def _work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work
     return Work(products, steps * (w.shape[0] - 1) * (2 * CALLS + r.size * (batch == 1)))
 
 
-def _parts(op: OperatorDef, w: Array, r: Array, b: Optional[Array]) -> Tuple[List[Part], List[Part], List[Part]]:
-    """Inputs, recurrent weights and biases of a direction; a GRU that resets last has the slots b, z, r and h, an LSTM
-    o, i, f and c."""
+Parts = Tuple[List[Part], List[Part], List[Part]]  # inputs, recurrent weights and biases of a direction
+
+
+def lstm_parts(rows: Array) -> List[Part]:
+    """What belongs to the gates i, o, f, c, each with its first slot of o, i, f, c."""
+    n = len(rows) // 4
+    return [(1, rows[:n]), (0, rows[n : 2 * n]), (2, rows[2 * n :])]
+
+
+def _parts(op: OperatorDef, w: Array, r: Array, b: Optional[Array]) -> Parts:
+    """A GRU that resets last has the slots b, z, r and h."""
     n, rows = r.shape[1], GATES[op.type] * r.shape[1]
     given, fed = (None, None) if b is None else (b[:rows], b[rows:])
     if op.type == "LSTM":
-        cuts = [(1, slice(0, n)), (0, slice(n, 2 * n)), (2, slice(2 * n, 4 * n))]
-        inputs, recurrent, *biases = (
-            [(slot, part[cut]) for slot, cut in cuts] for part in (w, r, given, fed) if part is not None
-        )
+        inputs, recurrent, *biases = (lstm_parts(part) for part in (w, r, given, fed) if part is not None)
         return inputs, recurrent, [bias for both in biases for bias in both]
     if op.type == "GRU" and op.get_bool("linear_before_reset"):
         recurrent = [(1, r[: 2 * n]), (0, r[2 * n :])]
@@ -93,27 +99,29 @@ def _parts(op: OperatorDef, w: Array, r: Array, b: Optional[Array]) -> Tuple[Lis
     return [(0, w)], [(0, r)], [] if given is None or fed is None else [(0, given), (0, fed)]
 
 
-def _sides(call: Call) -> List[Side]:
-    op, given = call.op, [*call.inputs, *[None] * (8 - len(call.inputs))]
-    x, w, r, b = given[:4]
+def sides_of(call: Call, x: Array, parts: Sequence[Parts]) -> List[Side]:
+    """The directions, which have these parts, over the inputs ``x``, which lie as X does."""
+    op, given = call.op, [*call.inputs, *[None] * (7 - len(call.inputs))]
     y, states, last = call.outputs[0], given[5:7], [*call.outputs[1:], None, None][:2]
     if op.get_bool("layout"):
         x, y = x.swapaxes(0, 1), y.transpose(1, 2, 0, 3)
         states, last = ([None if s is None else s.swapaxes(0, 1) for s in both] for both in (states, last))
+    lengths = given[4] if may_end_early(op, call.in_specs) else None
     sides = []
-    for d in range(len(w)):
+    for d, own in enumerate(parts):
         first, ends = ([None if s is None else s[d] for s in both] for both in (states, last))
         backward = d == 1 or op.get_str("direction", "forward") == "reverse"
-        parts = _parts(op, w[d], r[d], None if b is None else b[d])
-        sides.append(Side(x, y[:, d], *parts, first, ends, backward))
+        sides.append(Side(x, y[:, d], *own, first, ends, backward, lengths))
     return sides
 
 
-@lstm.kernel("NUMPY", supports=_usual, scratch=_scratch, work=_work, splits_work=True)
-@gru.kernel("NUMPY", supports=_usual, scratch=_scratch, work=_work, splits_work=True)
-@rnn.kernel("NUMPY", supports=_usual, scratch=_scratch, work=_work, splits_work=True)
+@lstm.kernel("NUMPY", supports=usual, scratch=_scratch, work=work_of, splits_work=True)
+@gru.kernel("NUMPY", supports=usual, scratch=_scratch, work=work_of, splits_work=True)
+@rnn.kernel("NUMPY", supports=usual, scratch=_scratch, work=work_of, splits_work=True)
 def recurrent_numpy(call: Call) -> Run:
+    op, (x, w, r, b) = call.op, [*call.inputs, None][:4]
     bias = _bias_of(call.in_specs)
     known = [call.in_specs[2], bias]
     constant = all(spec is None or spec.value is not None for spec in known)
-    return unrolled(call, _cell(call.op, bias is not None), _sides(call), constant)
+    parts = [_parts(op, w[d], r[d], None if b is None else b[d]) for d in range(len(w))]
+    return unrolled(call, _cell(op, bias is not None), sides_of(call, x, parts), constant)

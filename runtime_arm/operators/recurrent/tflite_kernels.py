@@ -1,4 +1,4 @@
-"""Fast kernels of TensorFlow Lite's float LSTM and RNN."""
+"""Fast kernels of TensorFlow Lite's float LSTM, RNN and SVDF."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.recurrent import cells
-from runtime_arm.operators.recurrent.tflite import lstm, rnn
+from runtime_arm.operators.recurrent.tflite import lstm, rnn, svdf
 from runtime_arm.operators.recurrent.unrolled import Side, scratch_of, unrolled
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
@@ -18,25 +18,30 @@ _EXTRAS = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, normalis
 _HIDDEN, _CELL = 18, 19
 
 
-def _padded(inputs: Sequence[Any]) -> List[Any]:
+def padded(inputs: Sequence[Any]) -> List[Any]:
     return [*inputs, *[None] * (24 - len(inputs))]
 
 
-def _lstm_refuses(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    given = _padded(inputs)
+def refuses_extras(op: OperatorDef, given: Sequence[Any]) -> Optional[str]:
+    """Why an LSTM with these inputs, all 24, is more than the plain one; None if it is that."""
     if any(given[index] is not None for index in _EXTRAS):
         return "only without peepholes, projection and normalisation"
     if any(given[index] is None for index in range(1, 9)):
         return "only with an input gate"
-    if op.get_str("activation", "TANH") != "TANH":
-        return "only for tanh"
-    return _refuses(inputs, outputs)
+    return None if op.get_str("activation", "TANH") == "TANH" else "only for tanh"
+
+
+def refuses_activation(op: OperatorDef) -> Optional[str]:
+    """Why an RNN has another activation than the usual ones; None if it has one of them."""
+    return None if op.get_str("activation", "TANH") in ("TANH", "RELU") else "only for tanh and ReLU"
+
+
+def _lstm_refuses(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    return refuses_extras(op, padded(inputs)) or _refuses(inputs, outputs)
 
 
 def _rnn_refuses(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
-    if op.get_str("activation", "TANH") not in ("TANH", "RELU"):
-        return "only for tanh and ReLU"
-    return _refuses(inputs, outputs)
+    return refuses_activation(op) or _refuses(inputs, outputs)
 
 
 def _refuses(inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
@@ -45,19 +50,19 @@ def _refuses(inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     return "there is nothing to compute" if any(spec.size == 0 for spec in outputs) else None
 
 
-def _cell(op: OperatorDef) -> cells.Cell:
+def cell_of(op: OperatorDef) -> cells.Cell:
     if op.type == "LSTM":
         return cells.lstm(max(op.get_float("cell_clip", 0.0), 0.0))
     return cells.rnn(np.tanh if op.get_str("activation", "TANH") == "TANH" else None)
 
 
-def _by_time(op: OperatorDef, x: Array) -> Array:
+def by_time(op: OperatorDef, x: Array) -> Array:
     """(T, N, I), as a view, whatever the layout."""
     turned: Array = x[np.newaxis] if x.ndim == 2 else x if op.get_bool("time_major", True) else x.swapaxes(0, 1)
     return turned
 
 
-def _sizes(op: OperatorDef, y: TensorSpec) -> Tuple[int, int, int]:
+def sizes_of(op: OperatorDef, y: TensorSpec) -> Tuple[int, int, int]:
     """Time steps, batch and hidden size."""
     if y.ndim == 2:
         return 1, y.shape[0], y.shape[1]
@@ -66,27 +71,51 @@ def _sizes(op: OperatorDef, y: TensorSpec) -> Tuple[int, int, int]:
 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return scratch_of(_cell(op), *_sizes(op, outputs[0]), outputs[0].dtype)
+    return scratch_of(cell_of(op), *sizes_of(op, outputs[0]), outputs[0].dtype)
 
 
 @lstm.kernel("NUMPY", supports=_lstm_refuses, scratch=_scratch, splits_work=True)
 def lstm_numpy(call: Call) -> Run:
-    given, specs = _padded(call.inputs), _padded(call.in_specs)
+    given, specs = padded(call.inputs), padded(call.in_specs)
     inputs, recurrent, biases = (
         [(slot, given[first + gate]) for gate, slot in enumerate(GATES) if given[first + gate] is not None]
         for first in (1, 5, 12)
     )
     first = given[_HIDDEN], given[_CELL]
-    x, y = (_by_time(call.op, one) for one in (given[0], call.outputs[0]))
+    x, y = (by_time(call.op, one) for one in (given[0], call.outputs[0]))
     side = Side(x, y, inputs, recurrent, biases, first, call.outputs[1:], False)
     known = [specs[index] for index in (*range(5, 9), *range(12, 16))]
-    return unrolled(call, _cell(call.op), [side], all(spec is None or spec.value is not None for spec in known))
+    return unrolled(call, cell_of(call.op), [side], all(spec is None or spec.value is not None for spec in known))
 
 
 @rnn.kernel("NUMPY", supports=_rnn_refuses, scratch=_scratch, splits_work=True)
 def rnn_numpy(call: Call) -> Run:
     given, w, r, b, h = call.inputs
-    x, y = (_by_time(call.op, one) for one in (given, call.outputs[0]))
+    x, y = (by_time(call.op, one) for one in (given, call.outputs[0]))
     side = Side(x, y, [(0, w)], [(0, r)], [(0, b)], [h], call.outputs[1:], False)
     constant = all(spec is not None and spec.value is not None for spec in call.in_specs[2:4])
-    return unrolled(call, _cell(call.op), [side], constant)
+    return unrolled(call, cell_of(call.op), [side], constant)
+
+
+def _svdf_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    return [outputs[1]]
+
+
+@svdf.kernel("NUMPY", supports=lambda op, inputs, outputs: _refuses(inputs, outputs), scratch=_svdf_scratch)
+def svdf_numpy(call: Call) -> Run:
+    features, w, state, b = [*call.inputs, None][:4]
+    y, held = call.outputs
+    shape = len(features), *w.shape
+    older, after = state.reshape(shape)[..., 1:], held.reshape(shape)
+    products = call.scratch[0].reshape(shape)
+    by_unit = products.reshape(*y.shape, -1)
+
+    def run() -> None:
+        np.copyto(after[..., :-1], older)
+        np.copyto(after[..., -1], features)
+        np.multiply(after, w, products)
+        np.add.reduce(by_unit, 2, None, y)
+        if b is not None:
+            np.add(y, b, y)
+
+    return run

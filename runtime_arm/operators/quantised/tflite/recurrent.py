@@ -9,7 +9,7 @@ internal/reference/portable_tensor_utils.cc.
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -55,19 +55,26 @@ def quantized_svdf(
     return [x.with_shape((x.shape[0], units)), state]
 
 
+def svdf_multipliers(op: OperatorDef) -> Tuple[Any, Any]:
+    """By what the sums over X, and those over the states, are multiplied."""
+    scales = [np.float64(affine(op, what, np.int16).scale) for what in ("W", "times", "state")]
+    of_x, of_y = (np.float64(affine(op, what, np.int8).scale) for what in "XY")
+    return of_x * scales[0] / scales[2], scales[2] * scales[1] / of_y
+
+
 @quantized_svdf.reference
 def quantized_svdf_reference(
     op: OperatorDef, x: Array, w: Array, times: Array, state: Array, b: Optional[Array] = None
 ) -> List[Any]:
     of_x, of_y = affine(op, "X", np.int8), affine(op, "Y", np.int8)
-    scales = [np.float64(affine(op, what, np.int16).scale) for what in ("W", "times", "state")]
+    first, second = svdf_multipliers(op)
     sums = (x.astype(np.int64) - of_x.zero_point) @ w.astype(np.int64).T
-    newest = np.clip(multiplied(sums, np.float64(of_x.scale) * scales[0] / scales[2]), *_INT16)
+    newest = np.clip(multiplied(sums, first), *_INT16)
     batch, (filters, memory) = len(x), times.shape
     held = np.concatenate([state.reshape(batch, filters, memory)[..., 1:], newest[..., np.newaxis]], axis=2)
     totals = (held * times.astype(np.int64)).sum(2).reshape(batch, -1, op.get_int("rank")).sum(2)
     totals = totals if b is None else totals + b
-    steps = multiplied(totals, scales[2] * scales[1] / np.float64(of_y.scale)) + of_y.zero_point
+    steps = multiplied(totals, second) + of_y.zero_point
     return [np.clip(steps, *_INT8).astype(np.int8), held.astype(np.int16).reshape(batch, -1)]
 
 
@@ -76,7 +83,7 @@ _INPUT, _RECURRENT, _CELL, _BIAS, _NORM = 1, 5, 9, 12, 20
 _PROJECTION, _PROJECTION_BIAS, _HIDDEN, _STATE = 16, 17, 18, 19
 _INPUTS = 24
 _I, _F, _C, _O = range(4)
-_GATE_BITS = 3  # before the point of what goes into a gate's sigmoid: Q3.12
+GATE_BITS = 3  # before the point of what goes into a gate's sigmoid: Q3.12
 _NORM_BITS = 10  # after the point of a normalised gate
 Optionals = Sequence[Optional[Array]]
 
@@ -88,12 +95,21 @@ def _float_list(op: OperatorDef, name: str, count: int) -> List[Any]:
     return list(values)
 
 
-def _cell_power(op: OperatorDef) -> int:
+def cell_power(op: OperatorDef) -> int:
     """The power of two that the scale of the cells is."""
     power, exact = power_of_two(affine(op, "C", np.int16).scale)
     if not exact or not -15 <= power <= -9:
         raise ArgumentError(op, f"C_scale must be a power of two from 2**-15 to 2**-9, got {op.get_float('C_scale')}")
     return power
+
+
+def cell_limits(op: OperatorDef) -> Tuple[int, int]:
+    """The least and the largest number that a cell may hold."""
+    limit = op.get_float("cell_clip", 0.0)
+    if limit <= 0:
+        return _INT16
+    most = int(np.clip(np.float32(limit) / affine(op, "C", np.int16).scale, *_INT16))
+    return -most, most
 
 
 @quantised(
@@ -138,7 +154,7 @@ def quantized_lstm(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[Tenso
         affine(op, what, dtype)
     _float_list(op, "scales", _INPUTS)
     _float_list(op, "gate_scales", 4)
-    _cell_power(op)
+    cell_power(op)
     return [x.with_shape((*x.shape[:-1], size)), h, c]
 
 
@@ -212,17 +228,13 @@ def _quotient(values: Array, divisor: int) -> Array:
 
 
 def _step(net: _Network, x: Array, h: Array, c: Array) -> Any:
-    op, sigmoid = net.op, sigmoid_table(_GATE_BITS)
+    op, sigmoid = net.op, sigmoid_table(GATE_BITS)
     forget = looked_up(sigmoid, net.gate(_F, x, h, c))
     kept = net.given[_INPUT + _I]
     given = looked_up(sigmoid, net.gate(_I, x, h, c)) if kept is not None else _INT16.high - forget
-    new = looked_up(tanh_table(_GATE_BITS), net.gate(_C, x, h, c))
+    new = looked_up(tanh_table(GATE_BITS), net.gate(_C, x, h, c))
     c = divide_by_power(forget * c, 15) + divide_by_power(given * new, 30 + net.power)
-    c = np.clip(c, *_INT16)
-    limit = op.get_float("cell_clip", 0.0)
-    if limit > 0:
-        most = int(np.clip(np.float32(limit) / affine(op, "C", np.int16).scale, *_INT16))
-        c = np.clip(c, -most, most)
+    c = np.clip(c, *cell_limits(op))
     out = looked_up(sigmoid, net.gate(_O, x, h, c))
     hidden, of_h = affine(op, "hidden", np.int8), affine(op, "H", np.int8)
     active = looked_up(tanh_table(15 + net.power), c)
@@ -245,7 +257,7 @@ def quantized_lstm_reference(op: OperatorDef, *inputs: Optional[Array]) -> List[
     given: List[Any] = [None if array is None else array.astype(np.int64) for array in inputs]
     given += [None] * (_INPUTS - len(given))
     scales, gates = _float_list(op, "scales", _INPUTS), _float_list(op, "gate_scales", 4)
-    net = _Network(op, given, scales, gates, _cell_power(op))
+    net = _Network(op, given, scales, gates, cell_power(op))
     x, h, c = given[0], given[_HIDDEN], given[_STATE]
     batch_first = x.ndim == 3 and not op.get_bool("time_major", True)
     steps = []

@@ -77,3 +77,13 @@ def test_inference_lstm(batch_first: int, bidirectional: int, has_biases: int, l
     names = " ".join(f"i{at}" for at in range(len(inputs)))
     op = caffe2("InferenceLSTM", names, "Y h c", num_layers=layers, **arguments)
     assert check(op, inputs, list(range(3, len(inputs)))) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("batch", "rank", "memory"), [(1, 1, 5), (3, 2, 1), (2, 3, 10)])
+def test_svdf(batch: int, rank: int, memory: int, biased: bool) -> None:
+    filters = 4 * rank
+    shapes = [(batch, filters), (filters, memory), (batch, filters * memory), *[(4,)] * biased]
+    inputs = [random(shape, seed) for seed, shape in enumerate(shapes)]
+    op = tflite("SVDF", "F W S B" if biased else "F W S", "Y held", rank=rank)
+    assert assert_engines_match_reference(op, inputs, terms=rank * memory, amplification=RECURRENCE) == ["NUMPY"]

@@ -14,6 +14,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.operators.recurrent.unrolled import panel_columns
 from tests.support.onnx_nodes import witness
 from tests.support.operands import caffe2, onnx, random
 
@@ -80,14 +81,67 @@ def test_layers_by_numpy(
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_rectified_layers_and_whole_sequences_by_numpy(direction: str) -> None:
+def test_rectified_layers_by_numpy(direction: str) -> None:
     activations = ["Relu"] * (2 if direction == "bidirectional" else 1)
     op = onnx("RNN", "X W R B L H0", OUTPUTS["RNN"], direction=direction, activations=activations)
-    inputs = operands(op)
-    for lengths, engines in ((np.full(3, 5, np.int32), ["NUMPY"]), (np.array([5, 2, 1], np.int32), [])):
-        inputs[4] = lengths
-        found = assert_engines_match_reference(op, inputs, terms=16, amplification=RECURRENCE, constants=[4])
-        assert found == engines
+    found = assert_engines_match_reference(op, operands(op), terms=16, amplification=RECURRENCE)
+    assert found == ["NUMPY"]
+
+
+@settings(max_examples=80)
+@given(
+    st.sampled_from(["LSTM", "GRU", "RNN"]),
+    st.sampled_from(DIRECTIONS),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 60),
+    st.lists(st.integers(-1, 70), min_size=1, max_size=4),
+)
+def test_sequences_that_end_early_by_numpy(
+    type: str,
+    direction: str,
+    batch_first: bool,
+    reset_last: bool,
+    bare: bool,
+    known: bool,
+    steps: int,
+    lengths: List[int],
+) -> None:
+    """Over one block of steps and several: ends at 0, within a block, between blocks and beyond the last step."""
+    arguments = {"linear_before_reset": int(reset_last)} if type == "GRU" else {}
+    op = layer(type, direction, layout=int(batch_first), **arguments)
+    hidden = 512 if steps > 40 else 5
+    inputs = operands(op, steps, len(lengths), 4, hidden)
+    inputs[2] = inputs[2] / np.float32(np.sqrt(hidden))
+    if bare:
+        inputs[3:] = [None] * len(inputs[3:])
+    inputs[4] = np.array(lengths, np.int32)
+    found = assert_engines_match_reference(
+        op, inputs, terms=hidden, amplification=RECURRENCE, constants=[4] if known else []
+    )
+    assert found == ["NUMPY"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"type": "LSTM"}, {"type": "RNN"}, *({"type": "GRU", "linear_before_reset": n} for n in (0, 1))],
+    ids=str,
+)
+def test_weights_in_panels(arguments: Dict[str, Any]) -> None:
+    """Where a few sequences meet many weights; a worker with one sequence has them in another order."""
+    assert [panel_columns(batch, 512) for batch in (1, 3, 4, 16, 32, 33)] == [512, 512, 64, 64, 32, 512]
+    op = layer(direction="bidirectional", **arguments)
+    inputs = operands(op, 3, 4, 8, 512)
+    inputs[2] = inputs[2] / 16
+    assert assert_engines_match_reference(op, inputs, terms=512, amplification=RECURRENCE, constants=[1, 2, 3]) == [
+        "NUMPY"
+    ]
+    one = layer(**arguments)
+    inputs = operands(one, 3, 5, 8, 512)
+    inputs[2] = inputs[2] / 16
+    assert assert_engines_match_reference(one, inputs, terms=512, amplification=RECURRENCE) == ["NUMPY"]
 
 
 def against_onnxruntime(type: str, lengths: Any, peepholes: bool = False, **arguments: Any) -> None:
