@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from optimize import optimize
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import operator_counts
+from optimize.rewriting.shapes import sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, numbers, pair_of, pair_of_net
@@ -36,6 +38,14 @@ AGNOSTIC = [
     kinds.stacking,
     kinds.transposing,
 ]
+
+
+def test_samples_of_volumes_are_small() -> None:
+    """A net may make a hundred channels of every voxel."""
+    volume = TensorInfo("x", ("n", 2, "d", "h", "w"), "float32")
+    assert sample_specs([volume])["x"].shape == (1, 2, 64, 96, 128)
+    picture = TensorInfo("x", ("n", 2, 3, "h", "w"), "float32")
+    assert sample_specs([picture])["x"].shape == (1, 2, 3, 320, 352)
 
 
 def numbers_of(*shape: int) -> np.ndarray:
