@@ -7,8 +7,22 @@ refuses says nothing, because the net does not run with it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
-from typing import Callable, Dict, Hashable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Callable,
+    Dict,
+    Hashable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -19,6 +33,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 SpecsByName = Dict[str, Optional[TensorSpec]]
 Examples = Mapping[str, Sequence[int]]
+Result = TypeVar("Result")
 Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis if it has none
 
 # The open sizes of the first choice: FIRST for axis 0 of an input, OTHER + STEP * axis for the other axes. Networks
@@ -26,6 +41,7 @@ Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis 
 # volume, those axes get OTHER % STEP + STEP * axis: a net may make a hundred channels of each of its voxels.
 FIRST, OTHER, STEP = 2, 224, 32
 PLANE = 2
+SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those: tables of positions end somewhere
 LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
 # How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.
 VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
@@ -96,6 +112,19 @@ def sample_specs(
                 f"would take {spec.nbytes:,} bytes; give an example of its shape"
             )
     return {name: spec for name, spec in chosen.items() if spec is not None}
+
+
+def first_taken(inputs: Sequence[TensorInfo], attempt: Callable[[Dict[str, TensorSpec]], Result]) -> Result:
+    """What ``attempt`` returns for a sample of the usual sizes, or for a short one if it refuses that."""
+    usual = sample_specs(inputs)
+    try:
+        return attempt(usual)
+    except ArmnetError:
+        short = sample_specs(inputs, *SHORT)
+        if short != usual:
+            with suppress(ArmnetError):
+                return attempt(short)
+        raise
 
 
 def _keys(info: TensorInfo, examples: Examples) -> List[Union[int, Hashable]]:
