@@ -1,8 +1,8 @@
 """INT8: products of 8-bit matrices by float32 GEMM, exact for the reasons given in ``onnx.py``.
 
 Rows of the left factor are converted to float32, less their zero point, block by block; the right factor is converted
-once, ahead of time if it is constant. Small matrices of a batch are multiplied by one call. A sum that may reach 2**24 is cut into slices that cannot, and the slices are
-added in float64.
+once, ahead of time if it is constant. Small matrices of a batch are multiplied by one call. A sum that may reach 2**24
+is cut into slices that cannot, and the slices are added in float64.
 """
 
 from __future__ import annotations
