@@ -87,7 +87,7 @@ class IntegerProduct:
     @property
     def sums(self) -> int:
         """The most sums that are finished by one call."""
-        return self.together * self.step * self.columns
+        return int(self.together * self.step * self.columns)
 
     def refusal(self, a_scale: Optional[TensorSpec] = None, b_scale: Optional[TensorSpec] = None) -> Optional[str]:
         """Why the product cannot be computed in blocks, or None."""
