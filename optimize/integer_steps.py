@@ -18,12 +18,13 @@ from optimize.equivalence import TOLERANCE
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
 from optimize.rewriting.rewrite import run_passes
-from optimize.rewriting.shapes import sample_specs
+from optimize.rewriting.shapes import first_taken
 from runtime_arm.errors import ArmnetError, OptimizationError, first_line
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import TensorSpec
 
 
 def on_integers(
@@ -54,7 +55,8 @@ def _comparison(plain: Pair, integers: Pair) -> str:
     outside = {*written, *(info.name for info in plain.inputs)}
     reads = list(dict.fromkeys(name for op in new for name in op.reads() if name in outside))
     try:
-        known = _plain_results(plain, list(dict.fromkeys([*reads, *writes])))
+        names = list(dict.fromkeys([*reads, *writes]))
+        known = first_taken(plain.inputs, lambda specs: _plain_results(plain, specs, names))
         if known is None:
             return f"not compared with floats, since a run takes more than {MOST_WORK:,} multiply-adds"
         checked = _checked(integers, new, {name: known[name] for name in reads}, writes)
@@ -71,9 +73,9 @@ def _comparison(plain: Pair, integers: Pair) -> str:
     return f"of {count:,} integers {off:,} are one step away from what floats give, none is further"
 
 
-def _plain_results(plain: Pair, names: Sequence[str]) -> Optional[Dict[str, Array]]:
-    """These blobs of the plain net for drawn inputs; None if a run takes too long."""
-    feeds = drawn(sample_specs(plain.inputs))
+def _plain_results(plain: Pair, specs: Mapping[str, TensorSpec], names: Sequence[str]) -> Optional[Dict[str, Array]]:
+    """These blobs of the plain net for inputs drawn from these specs; None if a run takes too long."""
+    feeds = drawn(specs)
     with Predictor(plain, threads=1) as predictor:
         if work_of(predictor.plan({name: feed.shape for name, feed in feeds.items()}).steps) > MOST_WORK:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import QuantizedTensor
 
 Feeds = Mapping[str, Array]
-Results = Sequence[Dict[str, Any]]
+Results = List[Dict[str, Any]]
 
 
 def results(pair: Pair, samples: Sequence[Feeds]) -> Results:

@@ -8,13 +8,12 @@ from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from optimize.engines.accuracy import Feeds, Results, relative_error, results
-from optimize.engines.options import Options
+from optimize.engines.options import Options, options_of
 from optimize.engines.sample_inputs import drawn
-from optimize.engines.trials import Trials
+from optimize.engines.trials import Trial, Trials
 from runtime_arm.pair.pair import Pair
 
 DIRECT = 1.0  # the error of a direct sum, which is the unit of the errors of engines
-SAMPLES = 2  # inputs on which the error is measured
 
 Limits = Mapping[int, float]  # by place in the net: the factor by which the engine may enlarge errors
 
@@ -29,18 +28,21 @@ class Budget:
 
     def __init__(self, plain: Pair, pair: Pair, trials: Trials):
         self._plain, self._pair, self._trials = plain, pair, trials
-        self._samples: Sequence[Feeds] = [drawn(trials.specs, seed) for seed in range(SAMPLES)]
         self._errors: Dict[Tuple[str, ...], float] = {}  # by the engines of the operators
-        self._own = trials.of(pair, lambda options: SAMPLES if _rounds(options) else 0)
+        self._own = trials.of(pair, _rounds)
+        self._samples: Sequence[Feeds] = [drawn(trials.specs, seed) for seed in range(self._own.samples)]
         self.options = self._own.options
         self.is_needed = _rounds(self.options)
 
     @cached_property
     def _wanted(self) -> Sequence[Results]:
-        direct = [directly(self._pair, self.options)]
+        wanted = [results(directly(self._pair, self.options), self._samples)]
         if self._plain is not self._pair:
-            direct.append(directly(self._plain, self._trials.of(self._plain).options))
-        return [results(one, self._samples) for one in direct]
+            options = options_of(self._plain, self._trials.specs)
+            outputs = results(directly(self._plain, options), self._samples)
+            self._trials.keep(self._plain, Trial(options, outputs, len(outputs)))
+            wanted.append(outputs)
+        return wanted
 
     @property
     def sees_nothing(self) -> bool:

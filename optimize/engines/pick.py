@@ -19,7 +19,7 @@ from optimize.engines.measure_hints import faster_hints, faster_workers, seconds
 from optimize.engines.options import Option, Options, options_of
 from optimize.engines.trials import Trials
 from optimize.rewriting.report import EngineChoice, Progress, Report, quiet
-from optimize.rewriting.shapes import sample_specs
+from optimize.rewriting.shapes import first_taken, sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.machine.cores import useful_cores
 from runtime_arm.netdef import NetDef
@@ -30,6 +30,7 @@ from runtime_arm.registry.engine_wishes import DEFAULT, Wish
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.schema import Operator, find, registered
+from runtime_arm.registry.specs import TensorSpec
 
 AUTO, MEASURE = "auto", "measure"
 ACCURACY = 1e-4
@@ -114,8 +115,13 @@ class _Picker:
 
     def __init__(self, pair: Pair, plain: Pair, accuracy: float, report: Report, trials: Trials):
         self._pair, self.accuracy, self._report = pair, accuracy, report
-        self.specs = trials.specs = sample_specs(pair.inputs)
-        self._budget = Budget(plain, pair, trials)
+
+        def budget(specs: Dict[str, TensorSpec]) -> Budget:
+            trials.specs = specs
+            return Budget(plain, pair, trials)
+
+        self._budget = first_taken(pair.inputs, budget)
+        self.specs = trials.specs
         self.options = self._budget.options
 
     def within_budget(self, stop_after: Optional[int] = None) -> Pair:

@@ -15,16 +15,20 @@ from runtime_arm.planning.cost import cost_of
 from runtime_arm.planning.steps import Step
 from runtime_arm.registry.specs import TensorSpec
 
+SAMPLES = 2  # inputs on which errors are measured
+ENOUGH_WORK = 10_000_000_000  # multiply-adds; of a net that takes more, one sample must do
 MOST_WORK = 50_000_000_000  # multiply-adds that one sample may take: a few seconds
 
 Specs = Mapping[str, TensorSpec]
 
 
 class Trial(NamedTuple):
-    """What a net showed: the options of its operators, and the outputs for the inputs drawn from seeds 0, 1, ..."""
+    """What a net showed: the options of its operators, its outputs for the inputs drawn from seeds 0, 1, ..., and on
+    how many of these its errors are to be measured."""
 
     options: List[Options]
     outputs: List[Dict[str, Any]]
+    samples: int
 
 
 class Trials:
@@ -34,27 +38,27 @@ class Trials:
         self.specs = dict(specs)
         self._known: Dict[Tuple[int, int], Tuple[NetDef, NetDef, Trial]] = {}
 
-    def of(self, pair: Pair, samples: Callable[[List[Options]], int] = lambda options: 0) -> Trial:
-        """The trial of a pair: its options, and its outputs for as many samples as the options call for.
+    def of(self, pair: Pair, is_measured: Callable[[List[Options]], bool]) -> Trial:
+        """The trial of a pair: its options, and its outputs for all samples if errors of such options are measured.
 
-        Where they call for none it runs on one sample all the same, unless that takes too long or is refused.
+        Else it runs on one sample all the same, unless that takes too long or is refused.
         """
         found = self.find(pair)
-        if found is None or len(found.outputs) < samples(found.options):
+        if found is None:
             with Predictor(pair, threads=1) as predictor:
-                found = Trial(options_in(predictor, self.specs), [])
-                wanted = samples(found.options)
-                found.outputs.extend(predictor.run(drawn(self.specs, seed)) for seed in range(wanted))
-                if not wanted:
+                work = work_of(predictor.plan({name: spec.shape for name, spec in self.specs.items()}).steps)
+                found = Trial(options_in(predictor, self.specs), [], SAMPLES if work <= ENOUGH_WORK else 1)
+                if is_measured(found.options):
+                    found.outputs.extend(predictor.run(drawn(self.specs, seed)) for seed in range(found.samples))
+                elif work <= MOST_WORK:
                     with suppress(ArmnetError):
-                        found.outputs.extend(self._at_leisure(predictor))
-            self._known[id(pair.init_net), id(pair.predict_net)] = pair.init_net, pair.predict_net, found
+                        found.outputs.append(predictor.run(drawn(self.specs)))
+            self.keep(pair, found)
         return found
 
-    def _at_leisure(self, predictor: Predictor) -> List[Dict[str, Any]]:
-        """The outputs for the first sample; none if a run takes too long."""
-        steps = predictor.plan({name: spec.shape for name, spec in self.specs.items()}).steps
-        return [predictor.run(drawn(self.specs))] if work_of(steps) <= MOST_WORK else []
+    def keep(self, pair: Pair, trial: Trial) -> None:
+        """Remember what the pair showed elsewhere."""
+        self._known[id(pair.init_net), id(pair.predict_net)] = pair.init_net, pair.predict_net, trial
 
     def find(self, pair: Pair) -> Optional[Trial]:
         """The trial of a pair if it was tried."""

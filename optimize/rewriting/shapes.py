@@ -7,8 +7,22 @@ refuses says nothing, because the net does not run with it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
-from typing import Callable, Dict, Hashable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Callable,
+    Dict,
+    Hashable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -19,11 +33,15 @@ from runtime_arm.registry.specs import TensorSpec
 
 SpecsByName = Dict[str, Optional[TensorSpec]]
 Examples = Mapping[str, Sequence[int]]
+Result = TypeVar("Result")
 Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis if it has none
 
 # The open sizes of the first choice: FIRST for axis 0 of an input, OTHER + STEP * axis for the other axes. Networks
-# halve images up to five times, hence the multiples of 32.
+# halve images up to five times, hence the multiples of 32. Of an input with more than PLANE open sizes beside axis 0, a
+# volume, those axes get OTHER % STEP + STEP * axis: a net may make a hundred channels of each of its voxels.
 FIRST, OTHER, STEP = 2, 224, 32
+PLANE = 2
+SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those: tables of positions end somewhere
 LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
 # How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.
 VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
@@ -76,7 +94,8 @@ def known_inputs(
 def sample_specs(
     inputs: Sequence[TensorInfo], first: int = 1, other: int = OTHER, step: int = STEP
 ) -> Dict[str, TensorSpec]:
-    """The specs of one sample: an open size is ``first`` for axis 0 and ``other + step * axis`` for the other axes.
+    """The specs of one sample: an open size is ``first`` for axis 0 and ``other + step * axis`` for the other axes;
+    less for volumes.
 
     UsageError, naming the input, if its rank or dtype is not known or if the sample would be too large.
     """
@@ -95,6 +114,19 @@ def sample_specs(
     return {name: spec for name, spec in chosen.items() if spec is not None}
 
 
+def first_taken(inputs: Sequence[TensorInfo], attempt: Callable[[Dict[str, TensorSpec]], Result]) -> Result:
+    """What ``attempt`` returns for a sample of the usual sizes, or for a short one if it refuses that."""
+    usual = sample_specs(inputs)
+    try:
+        return attempt(usual)
+    except ArmnetError:
+        short = sample_specs(inputs, *SHORT)
+        if short != usual:
+            with suppress(ArmnetError):
+                return attempt(short)
+        raise
+
+
 def _keys(info: TensorInfo, examples: Examples) -> List[Union[int, Hashable]]:
     """For each dimension of an input: its size, or the key of its open size."""
     dims = info.shape if info.shape is not None else [None] * len(examples[info.name])
@@ -110,17 +142,20 @@ def _start(
     for info in inputs:
         if info.shape is None and info.name not in examples:
             continue
-        for axis, key in enumerate(_keys(info, examples)):
+        keys = _keys(info, examples)
+        is_volume = sum(not isinstance(key, int) for key in keys[1:]) > PLANE
+        least = other % STEP if is_volume else other
+        for axis, key in enumerate(keys):
             if isinstance(key, int):
                 continue
             if info.name not in examples:
                 names: Sequence[Hashable] = _terms(key) or [key]
                 for one in names:
                     if not isinstance(one, int):
-                        usual.setdefault(one, other + step * axis if axis else first)
+                        usual.setdefault(one, least + step * axis if axis else first)
             elif given.setdefault(key, examples[info.name][axis]) != examples[info.name][axis]:
-                other = examples[info.name][axis]
-                raise UsageError(f"the examples give dimension {key!r} both the size {given[key]} and {other}")
+                size = examples[info.name][axis]
+                raise UsageError(f"the examples give dimension {key!r} both the size {given[key]} and {size}")
     return {**usual, **given}
 
 

@@ -194,7 +194,9 @@ class Executor:
 
     def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
-        ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(self.net.op)]
+        ops: Sequence[OperatorDef] = self.net.op
+        if engines:
+            ops = [preferring(op, engines[at]) if at in engines else op for at, op in enumerate(ops)]
         outputs, put, kept = self.net.external_output, self._place, None
         place = None if put is None else lambda steps, wanted: put(steps, wanted, tuned.device)
         if self._digest and not self._entries and not start and place is None and _may_have_cache():

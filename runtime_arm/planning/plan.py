@@ -73,7 +73,7 @@ class _Habit:
 
 class PackedWeights:
     """What kernels derive from constant inputs, by operator and engine; discarded when the constants change. And what
-    earlier plans of the net decided about memory.
+    earlier plans of the net decided about memory, and which operator reads each blob last.
 
     Weights stay the same from plan to plan, but constants computed from the shape of an input may differ.
     """
@@ -82,6 +82,13 @@ class PackedWeights:
         self.habits = MemoryHabits()
         self._kept: Dict[Tuple[int, str, bool], Tuple[List[Optional[Array]], Dict[str, Any]]] = {}
         self.traced = Memory()
+        self._last_readers: Dict[str, int] = {}
+
+    def read_from(self, place: int, ops: Sequence[OperatorDef]) -> Set[str]:
+        """The blobs that ``ops[place:]`` read, where ``ops`` are all of the net's."""
+        if not self._last_readers:
+            self._last_readers = {name: at for at, op in enumerate(ops) for name in op.reads()}
+        return {name for name, last in self._last_readers.items() if last >= place}
 
     def of(self, step: Step) -> Dict[str, Any]:
         """The dictionary in which the kernel of this step keeps what it derives."""
@@ -165,7 +172,7 @@ class Segment:
             if kept is not None:
                 kept.keep(draft)
         self.env, self.feeds, self.steps, layout, self.border_at = draft
-        self.survivors = self._survivors(ops, fetched)
+        self.survivors = {*fetched, *self._read_later(ops, packed)}
         self.border: Optional[Border] = None
         self.successors: Dict[Any, Segment] = {}
         self.layout = layout
@@ -196,10 +203,11 @@ class Segment:
         self.feeds = trace.feeds
         self.steps = trace.steps
         self.border_at = trace.border_at
-        self.survivors = self._survivors(ops, fetched)
+        later = self._read_later(ops, packed)
+        self.survivors = {*fetched, *later}
         if place is not None:
             self.steps = place(self.steps, set(self._surviving().values()))
-        self._lay_out(self._survivors(ops, outputs))
+        self._lay_out({*outputs, *later})
         set_lifetimes(self.steps, self.feeds, list(self._surviving().values()))
         if workers > 1:
             from runtime_arm.planning.work_splitting import split_work
@@ -207,12 +215,9 @@ class Segment:
             split_work(self.steps, workers)
         return Draft(self.env, self.feeds, self.steps, packed.habits.plan(self.steps, self.feeds), self.border_at)
 
-    def _survivors(self, ops: Sequence[OperatorDef], fetched: Iterable[str]) -> Set[str]:
-        names = set(fetched)
-        if self.border_at is not None:
-            for op in ops[self.border_at :]:
-                names.update(op.reads())
-        return names
+    def _read_later(self, ops: Sequence[OperatorDef], packed: PackedWeights) -> Set[str]:
+        """The blobs that the operator at the border and those behind it read."""
+        return set() if self.border_at is None else packed.read_from(self.border_at, ops)
 
     def _surviving(self) -> Dict[str, Value]:
         return {name: self.env[name] for name in self.survivors if name in self.env}

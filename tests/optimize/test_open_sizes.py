@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from optimize import optimize
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import operator_counts
+from optimize.rewriting.shapes import first_taken, sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.specs import TensorSpec
 from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, numbers, pair_of, pair_of_net
 from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
@@ -36,6 +39,30 @@ AGNOSTIC = [
     kinds.stacking,
     kinds.transposing,
 ]
+
+
+def test_samples_of_volumes_are_small() -> None:
+    """A net may make a hundred channels of every voxel."""
+    volume = TensorInfo("x", ("n", 2, "d", "h", "w"), "float32")
+    assert sample_specs([volume])["x"].shape == (1, 2, 64, 96, 128)
+    picture = TensorInfo("x", ("n", 2, 3, "h", "w"), "float32")
+    assert sample_specs([picture])["x"].shape == (1, 2, 3, 320, 352)
+
+
+@pytest.mark.parametrize(("most", "taken"), [(500, 256), (100, 43), (1, None)])
+def test_a_short_sample_takes_the_place_of_one_that_is_refused(most: int, taken: Optional[int]) -> None:
+    def attempt(specs: Dict[str, TensorSpec]) -> int:
+        length = specs["x"].shape[1]
+        if length > most:
+            raise UsageError(f"{length} is too long")
+        return length
+
+    inputs = [TensorInfo("x", ("n", "t"), "float32")]
+    if taken is not None:
+        assert first_taken(inputs, attempt) == taken
+        return
+    with pytest.raises(UsageError, match="256 is too long"):
+        first_taken(inputs, attempt)
 
 
 def numbers_of(*shape: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Dict, Iterator
 
 from optimize.rewriting.program import Match, Program, Rewrite
@@ -22,11 +23,14 @@ def _expression(op: OperatorDef) -> OperatorDef:
 
 
 def _repeated(program: Program, start: int) -> Iterator[Match]:
+    ops = program.net.op
+    alike = Counter((op.type, op.domain, op.input) for op in ops)  # an expression takes long to hash
     first: Dict[OperatorDef, int] = {}
-    for place, op in enumerate(program.net.op):
-        earlier = first.setdefault(_expression(op), place)
-        if earlier < place and start <= place:
-            yield Match((earlier, place))
+    for place, op in enumerate(ops):
+        if alike[op.type, op.domain, op.input] > 1:
+            earlier = first.setdefault(_expression(op), place)
+            if earlier < place and start <= place:
+                yield Match((earlier, place))
 
 
 def _share(program: Program, match: Match) -> Rewrite:

@@ -69,7 +69,7 @@ def _supports_fc(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
 
 def _fc_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     matrix = _product(op, inputs, outputs)
-    return [*matrix.scratch(), *[TensorSpec((matrix.step * matrix.columns,), np.float64)] * 2]
+    return [*matrix.scratch(), *[TensorSpec((matrix.sums,), np.float64)] * 2]
 
 
 @int8_fc.kernel("INT8", supports=_supports_fc, scratch=_fc_scratch)

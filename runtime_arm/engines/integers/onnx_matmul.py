@@ -1,8 +1,8 @@
 """INT8: products of 8-bit matrices by float32 GEMM, exact for the reasons given in ``onnx.py``.
 
 Rows of the left factor are converted to float32, less their zero point, block by block; the right factor is converted
-once, ahead of time if it is constant. A sum that may reach 2**24 is cut into slices that cannot, and the slices are
-added in float64.
+once, ahead of time if it is constant. Small matrices of a batch are multiplied by one call. A sum that may reach 2**24
+is cut into slices that cannot, and the slices are added in float64.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import Step, in_turn, multiply
 
 BLOCK_SIZE = 1 << 18  # elements of a block's rows and sums together; 1 MB of float32
+TOGETHER = 1 << 16  # elements of the factors and sums of small matrices that are multiplied by one call
 
 Fill = Callable[[Array, Array], List[Step]]  # (rows of A, float32 buffer) -> the steps that convert them
 Finish = Callable[[Array, Array, Array], List[Step]]  # (sums, float32 buffer, y) -> the steps that make outputs of sums
@@ -57,6 +58,10 @@ class IntegerProduct:
         self.rows = math.prod(a[:-1]) if one else a[-2] if len(a) > 1 else 1
         self.step = max(min(self.rows, BLOCK_SIZE // max(self.terms + self.columns, 1)), 1)
         self.constant = all_known([factors.b, factors.b_zero_point])
+        self.together = 1  # matrices
+        if not one and not self.constant and a[:-2] == b[:-2] and self.step == self.rows:
+            whole = self.rows * self.terms + (self.rows + self.terms) * self.columns
+            self.together = max(min(math.prod(self.batch), TOGETHER // max(whole, 1)), 1)
         self.offset = offset
 
     @property
@@ -79,6 +84,11 @@ class IntegerProduct:
             return max(self.terms, 1), False
         return max((EXACT - 1) // (magnitude * largest), 1), True
 
+    @property
+    def sums(self) -> int:
+        """The most sums that are finished by one call."""
+        return int(self.together * self.step * self.columns)
+
     def refusal(self, a_scale: Optional[TensorSpec] = None, b_scale: Optional[TensorSpec] = None) -> Optional[str]:
         """Why the product cannot be computed in blocks, or None."""
         _, a_zero_point, _, b_zero_point = self._factors
@@ -92,11 +102,12 @@ class IntegerProduct:
         return None
 
     def scratch(self) -> List[TensorSpec]:
-        """Rows of A, sums, one matrix of B (nothing where it is constant), float64 sums where they are wide."""
-        sums = self.step * self.columns
-        sizes = self.step * self.terms, sums, 0 if self.constant else self.terms * self.columns
+        """Rows of A, sums, what is multiplied together of B (nothing where it is constant), float64 sums where they are
+        wide."""
+        right = 0 if self.constant else self.together * self.terms * self.columns
+        sizes = self.together * self.step * self.terms, self.sums, right
         specs = [TensorSpec((size,), self.dtype) for size in sizes]
-        return [*specs, TensorSpec((sums,), np.float64)] if self.arithmetic[1] else specs
+        return [*specs, TensorSpec((self.sums,), np.float64)] if self.arithmetic[1] else specs
 
     def steps(self, call: Call, factors: Factors, finish: Finish, fill: Optional[Fill] = None) -> List[Step]:
         """The steps that compute it for the arrays in ``factors``. fill: converts rows of A that are not integers."""
@@ -107,17 +118,24 @@ class IntegerProduct:
         steps: List[Step] = []
         for left, right, out in self._matrices(factors.a, b, call.outputs[0]):
             if not self.constant:
-                converted = call.scratch[2].reshape(right.shape)
+                converted = call.scratch[2][: right.size].reshape(right.shape)
                 steps += convert(right, converted, zero_point)
                 right = converted
             for first in range(0, self.rows, self.step):
-                rows = slice(first, min(first + self.step, self.rows))
-                factor = call.scratch[0][: left[rows].size].reshape(left[rows].shape)
-                steps += convert(left[rows], factor, zero) if fill is None else fill(left[rows], factor)
-                steps += self._block(call, factor, right, out[rows], finish)
+                rows = left[..., first : first + self.step, :]
+                factor = call.scratch[0][: rows.size].reshape(rows.shape)
+                steps += convert(rows, factor, zero) if fill is None else fill(rows, factor)
+                steps += self._block(call, factor, right, out[..., first : first + self.step, :], finish)
         return steps
 
     def _matrices(self, a: Array, b: Array, y: Array) -> Iterator[Tuple[Array, Array, Array]]:
+        """What is multiplied by one call, after the other: matrices, or stacks of matrices."""
+        if self.together > 1:
+            a, b, y = (array.reshape(-1, *array.shape[-2:]) for array in (a, b, y))
+            for first in range(0, len(y), self.together):
+                stack = slice(first, first + self.together)
+                yield a[stack], b[stack], y[stack]
+            return
         b = b.reshape(-1, 1) if b.ndim == 1 else b
         if not self.batch:
             yield a.reshape(self.rows, self.terms), b, y.reshape(self.rows, self.columns)
@@ -135,7 +153,7 @@ class IntegerProduct:
         steps: List[Step] = []
         for first in range(0, max(self.terms, 1), slice_terms):
             part = slice(first, first + slice_terms)
-            steps.append(multiply(factor[:, part], right[part], work))
+            steps.append(multiply(factor[..., part], right[..., part, :], work))
             if wide:
                 steps.append(partial(np.copyto, sums, work) if first == 0 else partial(np.add, sums, work, sums))
         return [*steps, *finish(sums, work, y)]

@@ -165,7 +165,7 @@ def _supports_matrix(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpe
 
 def _matrix_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     matrix = _matrix(op, inputs, outputs)
-    return [*matrix.scratch(), *[TensorSpec((matrix.step * matrix.columns,), np.float64)] * 2]
+    return [*matrix.scratch(), *[TensorSpec((matrix.sums,), np.float64)] * 2]
 
 
 @quantized_fully_connected.kernel("INT8", supports=_supports_matrix, scratch=_matrix_scratch)
@@ -201,7 +201,7 @@ def _matmul(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> In
 
 def _matmul_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     product_ = _matmul(op, inputs, outputs)
-    return [*product_.scratch(), *[TensorSpec((product_.step * product_.columns,), np.float64)] * 2]
+    return [*product_.scratch(), *[TensorSpec((product_.sums,), np.float64)] * 2]
 
 
 @quantized_matmul.kernel("INT8", scratch=_matmul_scratch)

@@ -208,6 +208,24 @@ def test_a_net_that_cannot_be_tried_is_left_to_the_runtime() -> None:
         pick_engines(pair_of('net "": x -> y\n Relu(x) -> y'), accuracy=1e-3)
 
 
+def test_a_net_whose_table_of_positions_is_short_is_tried_on_a_short_sample() -> None:
+    net = """
+        net "": x, p, zero, one, two -> y
+        onnx.Shape(x) -> s
+        onnx.Slice(s, one, two) -> t
+        onnx.Slice(p, zero, t) -> q
+        Add(x, q) -> y
+    """
+    weights = {"p": np.arange(64, dtype=np.float32)}
+    weights.update((name, np.array([at], np.int64)) for at, name in enumerate(["zero", "one", "two"]))
+    report, trials = Report(), Trials({})
+    pair = pair_of(net, weights, shapes={"x": ("n", "t")})
+    pick_engines(pair, report=report, trials=trials)
+    assert report.notes == []
+    assert trials.specs["x"].shape == (1, 43)
+    assert trials.outputs(pair, trials.specs) is not None
+
+
 ERRORS = {0: 60.0, 1: 13.0, 2: 13.0, 3: 1.0, 4: 60.0}
 GAINS = {0: 5.0, 1: 9.0, 2: 1.0, 4: 6.0}
 

@@ -9,6 +9,7 @@ import pytest
 
 from optimize import optimize
 from optimize.engines import trials as module
+from optimize.engines.error_budget import Budget
 from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trials
 from optimize.rewriting.shapes import sample_specs
@@ -43,10 +44,10 @@ def test_a_net_is_tried_once(pair: Pair, made: List[Pair]) -> None:
     trials = Trials(sample_specs(pair.inputs))
     assert trials.find(pair) is None
     assert trials.outputs(pair, trials.specs) is None
-    first = trials.of(pair, lambda options: 2)
+    first = trials.of(pair, lambda options: True)
     assert len(first.outputs) == 2
     assert [one.op.type for one in first.options] == ["FC", "Relu"]
-    assert trials.of(pair.replace(meta={"labels": ["a"]})) is first
+    assert trials.of(pair.replace(meta={"labels": ["a"]}), lambda options: True) is first
     assert len(made) == 1
     with Predictor(pair, threads=1) as predictor:
         np.testing.assert_array_equal(predictor.run(drawn(trials.specs, 1))["y"], first.outputs[1]["y"])
@@ -54,7 +55,7 @@ def test_a_net_is_tried_once(pair: Pair, made: List[Pair]) -> None:
 
 def test_other_specs_or_nets_are_not_known(pair: Pair, made: List[Pair]) -> None:
     trials = Trials(sample_specs(pair.inputs))
-    trials.of(pair)
+    trials.of(pair, lambda options: False)
     assert trials.outputs(pair, trials.specs) is not None
     assert trials.outputs(pair, {}) is None
     assert trials.outputs(pair.replace(predict_net=pair.predict_net.replace(name="other")), trials.specs) is None
@@ -63,7 +64,7 @@ def test_other_specs_or_nets_are_not_known(pair: Pair, made: List[Pair]) -> None
 def test_a_net_that_refuses_what_is_drawn_has_options_all_the_same(made: List[Pair]) -> None:
     net = 'net "": t, x -> y\n Gather(t, x) -> y'
     pair = pair_of(net, {"t": np.ones((2, 2), np.float32)}).replace(inputs=(TensorInfo("x", (60,), "int32"),))
-    trial = Trials(sample_specs(pair.inputs)).of(pair)
+    trial = Trials(sample_specs(pair.inputs)).of(pair, lambda options: False)
     assert trial.outputs == []
     assert [one.op.type for one in trial.options] == ["Gather"]
 
@@ -80,6 +81,31 @@ def test_optimising_compares_what_the_engines_showed(pair: Pair, monkeypatch: py
     monkeypatch.setattr(Trials, "outputs", outputs)
     optimize(pair)
     assert asked[-1]
+
+
+def test_one_sample_of_a_net_of_much_work_is_enough(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENOUGH_WORK", 2 * 4 * 3 - 1)
+    trial = Trials(sample_specs(pair.inputs)).of(pair, lambda options: True)
+    assert (len(trial.outputs), trial.samples) == (1, 1)
+    monkeypatch.setattr(module, "ENOUGH_WORK", 2 * 4 * 3)
+    trial = Trials(sample_specs(pair.inputs)).of(pair, lambda options: True)
+    assert (len(trial.outputs), trial.samples) == (2, 2)
+
+
+def test_the_sums_that_measure_errors_are_what_the_plain_net_showed() -> None:
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((16, 16, 3, 3), np.float32), "b": np.zeros(16, np.float32)}
+    net = 'net "": x, w, b -> y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Relu(a) -> y'
+    plain, pair = (pair_of(net, weights, shapes={"x": (1, 16, 32, 32)}) for _ in range(2))
+    trials = Trials(sample_specs(pair.inputs))
+    budget = Budget(plain, pair, trials)
+    assert budget.is_needed
+    assert trials.outputs(plain, trials.specs) is None
+    assert 0 < budget.error(pair) < 1e-4
+    known = trials.outputs(plain, trials.specs)
+    assert known is not None
+    with Predictor(plain, threads=1) as predictor:
+        np.testing.assert_allclose(known["y"], predictor.run(drawn(trials.specs))["y"], atol=1e-4 * known["y"].max())
 
 
 def test_integers_that_may_be_sizes_are_drawn_small() -> None:

@@ -247,6 +247,19 @@ def test_a_net_may_have_more_borders_than_plans_are_kept():
     assert len([one for root in executor.plans() for one in walk_segments(root)]) <= count + 2
 
 
+def test_borders_do_not_make_planning_read_the_whole_net_again(monkeypatch):
+    """Detectors have a hundred borders and two thousand operators."""
+    asked = []
+    reads = OperatorDef.reads
+    monkeypatch.setattr(OperatorDef, "reads", lambda op: asked.append(op) or reads(op))
+    count = 40
+    lines = ["Relu(x) -> a0", *(f"test.TestPositive(a{i}) -> a{i + 1}" for i in range(count))]
+    executor = Executor(net(*lines, outputs=f"a{count}"), {})
+    for size in (5, 6):
+        executor.run({"x": x(size)}, [f"a{count}"])
+    assert len(asked) <= 2 * len(lines)
+
+
 def test_a_second_run_allocates_nothing_but_the_outputs():
     lines = ["Relu(x) -> a", "Add(a, x) -> b", "Mul(b, a) -> c", "Relu(c) -> d", "Add(d, b) -> y"]
     executor = Executor(net(*lines), {})
