@@ -10,6 +10,7 @@ from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
 from optimize.examples import stored_examples
+from optimize.half_steps import in_float32
 from optimize.integer_steps import on_integers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report, quiet
@@ -66,7 +67,8 @@ def optimize(
     report: collects what was done and what was refused. progress: called with what is being done, how many of these
     are done, and of how many.
     Nets in ONNX's QDQ form compute on integers (see ``optimize.integer_steps``); the report says how many of these
-    differ from the plain pair's, by one step. All else is held against the plain pair's results before it is returned
+    differ from the plain pair's, by one step. Operators on float16 compute in float32 where no kernel is fast otherwise
+    (see ``optimize.half_steps``). All else is held against the plain pair's results before it is returned
     (see ``optimize.equivalence``); where that was not possible, the report says so. OptimizationError, naming the step
     or the operator, if one changed what the net computes. UsageError for options that contradict each other or the
     pair; ShapeError for an operator with too few or too many inputs or outputs.
@@ -86,6 +88,7 @@ def optimize(
     report.warnings += _warnings(known, program)
     if not caffe2_compatible:
         known, program = on_integers(known, program, report, stop_after, progress)
+        known, program = in_float32(known, program, report, stop_after, progress)
     passes = _passes(caffe2_compatible, keep_biases, keep_order, merge_parallel)
     result, steps = _rewritten(known, program, passes, report, stop_after, progress)
     if caffe2_compatible:

@@ -6,25 +6,21 @@ It may differ by one step of its output's scale, where the real result lies next
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Optional, Tuple
 
 import numpy as np
 
 from optimize import pipeline
 from optimize.engines.accuracy import difference
-from optimize.engines.sample_inputs import drawn
-from optimize.engines.trials import MOST_WORK, work_of
+from optimize.engines.trials import MOST_WORK
 from optimize.equivalence import TOLERANCE
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
 from optimize.rewriting.rewrite import run_passes
-from optimize.rewriting.shapes import first_taken
+from optimize.single_steps import blobs_of, results_of
 from runtime_arm.errors import ArmnetError, OptimizationError, first_line
-from runtime_arm.execution.predictor import Predictor
-from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.specs import TensorSpec
 
 
 def on_integers(
@@ -55,13 +51,11 @@ def _comparison(plain: Pair, integers: Pair) -> str:
     outside = {*written, *(info.name for info in plain.inputs)}
     reads = list(dict.fromkeys(name for op in new for name in op.reads() if name in outside))
     try:
-        names = list(dict.fromkeys([*reads, *writes]))
-        known = first_taken(plain.inputs, lambda specs: _plain_results(plain, specs, names))
+        known = blobs_of(plain, list(dict.fromkeys([*reads, *writes])))
         if known is None:
             return f"not compared with floats, since a run takes more than {MOST_WORK:,} multiply-adds"
-        checked = _checked(integers, new, {name: known[name] for name in reads}, writes)
-        with Predictor(checked, threads=1) as predictor:
-            found = predictor.run({name: known[name] for name in reads})
+        ops = [op.replace(output=tuple(writes.get(name, name) for name in op.output)) for op in new]
+        found = results_of(integers, ops, {name: known[name] for name in reads}, list(writes.values()))
     except ArmnetError as error:
         return f"not compared with floats: {first_line(error)}"
     count = off = 0
@@ -71,24 +65,6 @@ def _comparison(plain: Pair, integers: Pair) -> str:
                 off += _steps_off(op, known[name], found[writes[name]])
                 count += known[name].size if known[name].dtype.kind in "iu" else 0
     return f"of {count:,} integers {off:,} are one step away from what floats give, none is further"
-
-
-def _plain_results(plain: Pair, specs: Mapping[str, TensorSpec], names: Sequence[str]) -> Optional[Dict[str, Array]]:
-    """These blobs of the plain net for inputs drawn from these specs; None if a run takes too long."""
-    feeds = drawn(specs)
-    with Predictor(plain, threads=1) as predictor:
-        if work_of(predictor.plan({name: feed.shape for name, feed in feeds.items()}).steps) > MOST_WORK:
-            return None
-        return {**feeds, **predictor.run(feeds, keep=[name for name in names if name not in feeds])}
-
-
-def _checked(integers: Pair, new: Sequence[OperatorDef], feeds: Mapping[str, Array], writes: Mapping[str, str]) -> Pair:
-    ops = tuple(op.replace(output=tuple(writes.get(name, name) for name in op.output)) for op in new)
-    inside = {name for op in ops for name in op.output}
-    weights = dict.fromkeys(name for op in ops for name in op.reads() if name not in inside and name not in feeds)
-    net = NetDef(op=ops, external_input=(*feeds, *weights), external_output=tuple(writes.values()))
-    inputs = tuple(TensorInfo(name, feed.shape, feed.dtype.name) for name, feed in feeds.items())
-    return Pair(integers.init_net, net, inputs)
 
 
 def _steps_off(op: OperatorDef, wanted: Array, actual: Array) -> int:

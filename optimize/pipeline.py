@@ -4,6 +4,8 @@ Where a new pass belongs:
 
     INTEGERS    it lets operators compute on quantised integers; these passes run first and by themselves, since the
                 integers may differ by a step, and everything behind them is compared with the net that they leave
+    HALVES      it lets operators compute in float32 on what are halves; as with INTEGERS, everything behind is compared
+                with the net that it leaves
     COMPOSING   it gives operators that spell out a formula the name of that formula, which need not be Caffe2's
     PORTABLE    it puts only Caffe2's operators into a net of Caffe2's operators: it also runs for Caffe2-compatible
                 pairs
@@ -43,6 +45,7 @@ from optimize.passes.moving import (
     merge_parallel_convolutions,
     reorder_operators,
     split_convolution_over_concat,
+    widen_halves,
 )
 from optimize.passes.removing import eliminate_common_subexpressions, eliminate_dead_code, remove_no_ops
 
@@ -53,6 +56,7 @@ INTEGERS = (
     look_up_integers.PASS,
     eliminate_dead_code.PASS,
 )
+HALVES = widen_halves.PASS
 COMPOSING = (
     compose_hard_swish.PASS,
     compose_swish.PASS,

@@ -1,0 +1,98 @@
+"""Lets operators on float16 compute in float32, and sees that each of them gives the halves that it gave before.
+
+Every such operator is given the halves that the plain net has at its inputs. In the net itself, halves between two of
+them are left out: results are closer to those of real numbers than the plain net's, and nothing overflows in between.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from optimize import pipeline
+from optimize.engines.accuracy import difference
+from optimize.engines.trials import MOST_WORK
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Progress, Report
+from optimize.rewriting.rewrite import run_passes
+from optimize.single_steps import blobs_of, results_of
+from runtime_arm.errors import ArmnetError, OptimizationError, first_line
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.pair.pair import Pair
+
+LAST_BITS = 2.0**-8  # relative to the largest magnitude: halves have 11 bits, and reference kernels round in between
+
+
+def in_float32(
+    pair: Pair, program: Program, report: Report, stop_after: Optional[int], progress: Progress
+) -> Tuple[Pair, Program]:
+    """The pair and its program with operators in float32 wherever float16 has no fast kernel; the same ones if nowhere.
+
+    OptimizationError if an operator in float32 gives other halves than before, but for their last bits.
+    """
+    steps = len(report.steps)
+    result = run_passes(program, (pipeline.HALVES,), report, stop_after, progress)
+    if len(report.steps) == steps:
+        return pair, program
+    progress("comparison of float32 with float16", 0, 1)
+    report.notes.append(_comparison(program.pair(pair), result.net.op))
+    result = run_passes(result, (pipeline.TIDYING,), report, stop_after, progress)
+    return result.pair(pair), result
+
+
+def _comparison(plain: Pair, ops: Sequence[OperatorDef]) -> str:
+    """How far the new operators' results are from the plain net's, as text."""
+    trials = _Trials(plain, ops)
+    what = f"{trials.count} operators compute in float32 instead of float16"
+    try:
+        known = blobs_of(plain, [*trials.reads, *trials.results.values()])
+        if known is None:
+            return f"{what}: not compared, since a run takes more than {MOST_WORK:,} multiply-adds"
+        found = results_of(plain, trials.ops, {name: known[name] for name in trials.reads}, list(trials.results))
+    except ArmnetError as error:
+        return f"{what}: not compared: {first_line(error)}"
+    far = {blob: difference(known[blob], found[result]) for result, blob in trials.results.items()}
+    worst = max(far, key=lambda blob: far[blob])
+    if far[worst] > LAST_BITS:
+        raise OptimizationError(
+            f"blob {worst!r} in float32 is {far[worst]:.2g} of its largest magnitude away from what float16 gives. "
+            "This is a bug of armnet"
+        )
+    return f"{what}: each alone gives what it gave before, within {far[worst]:.1g} of the largest magnitude"
+
+
+class _Trials:
+    """The new operators, each of which reads blobs of the plain net and writes blobs of its own.
+
+    ops: with conversions around each. count: of those that compute. reads: the blobs of the plain net that they read.
+    results: for each blob that they write, the plain net's.
+    """
+
+    def __init__(self, plain: Pair, ops: Sequence[OperatorDef]):
+        had = {*plain.predict_net.op}
+        new = [op for op in ops if op not in had]
+        self._narrow = {op.input[0]: op.output[0] for op in new if op.type == "FloatToHalf"}
+        self._halves = {**self._narrow, **{op.output[0]: op.input[0] for op in new if op.type == "HalfToFloat"}}
+        self.ops: List[OperatorDef] = []
+        self.results: Dict[str, str] = {}
+        computing = [op for op in new if op.type not in ("HalfToFloat", "FloatToHalf")]
+        self.count = len(computing)
+        for place, op in enumerate(computing):
+            self._add(op, f"result {place}: ")
+        made = {name for op in plain.predict_net.op for name in op.output} | {info.name for info in plain.inputs}
+        self.reads = list(dict.fromkeys(name for op in self.ops for name in op.input if name in made))
+
+    def _add(self, op: OperatorDef, own: str) -> None:
+        """An operator of the wide net, whose blobs here begin with ``own``."""
+        reads = {name: f"{own}{name}" for name in op.input if name in self._halves}
+        writes = {name: f"{own}{name}" for name in op.output if name}
+        self.ops += [OperatorDef.of("HalfToFloat", [self._halves[name]], [wide]) for name, wide in reads.items()]
+        inputs, outputs = (
+            tuple(reads.get(name, name) for name in op.input),
+            tuple(writes.get(name, "") for name in op.output),
+        )
+        self.ops.append(op.replace(input=inputs, output=outputs))
+        for name, written in writes.items():
+            half = self._narrow.get(name)
+            if half is not None:
+                self.ops.append(OperatorDef.of("FloatToHalf", [written], [f"{written}, halves"]))
+            self.results[written if half is None else f"{written}, halves"] = name if half is None else half

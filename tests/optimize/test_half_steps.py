@@ -1,0 +1,91 @@
+"""Networks of float16 are optimised to compute in float32, as onnxruntime computes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from device_tests.suite.tolerance import assert_close
+from exporter import export
+from optimize import Report, optimize, pipeline
+from optimize.rewriting.program import Match, Program, Rewrite
+from optimize.rewriting.weights import Weights
+from runtime_arm.errors import OptimizationError
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.pair.pair import Pair
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+RANDOM = np.random.default_rng(5)
+
+
+def network(last: float = 1.0) -> Any:
+    """Convolutions with a normalisation, a sum and a product, all of them on halves."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    def weight(name: str, *shape: int, factor: float = 1.0) -> Any:
+        values = factor * RANDOM.standard_normal(shape) / np.prod(shape[1:]) ** 0.5
+        return numpy_helper.from_array(values.astype(np.float16), name)
+
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["a"], pads=[1] * 4),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "w2"], ["c"], pads=[1] * 4),
+        node("Add", ["b", "c"], ["d"]),
+        node("MaxPool", ["d"], ["e"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Flatten", ["e"], ["f"]),
+        node("Gemm", ["f", "w3", "b3"], ["g"], transB=1),
+        node("Softmax", ["g"], ["y"], axis=1),
+    ]
+    weights = [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 8, 8, 3, 3, factor=last)]
+    weights += [weight("w3", 10, 8 * 25, factor=1 / last), weight("b3", 10)]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT16, ["N", 3, 10, 10])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT16, ["N", 10])
+    graph = helper.make_graph(nodes, "halves", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def outputs(pair: Pair, x: Any) -> Any:
+    with Predictor(pair, threads=1) as predictor:
+        return predictor.run({"x": x})["y"]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_results_are_those_of_onnxruntime(batch: int) -> None:
+    session = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed").InferenceSession
+    model, report = network(), Report()
+    pair = optimize(export(model), report=report)
+    x = RANDOM.standard_normal((batch, 3, 10, 10)).astype(np.float16)
+    (wanted,) = session(model.SerializeToString()).run(None, {"x": x})
+    found = outputs(pair, x)
+    assert found.dtype == np.float16
+    assert_close(found, wanted, terms=8 * 25)
+    assert any("8 operators compute in float32" in note for note in report.notes), report.notes
+    assert optimize(pair) == pair
+    weights = Weights(pair.init_net)
+    stored = [weights.value(name) for name in ("w1", "w2", "w3")]
+    assert [value is not None and value.dtype for value in stored] == [np.float16] * 3
+
+
+def test_what_overflows_in_halves_alone_does_not_in_between() -> None:
+    model = network(last=2.0**17)
+    x = RANDOM.standard_normal((1, 3, 10, 10)).astype(np.float16)
+    plain = export(model)
+    assert not np.isfinite(outputs(plain, x)).all()
+    assert np.isfinite(outputs(optimize(plain), x)).all()
+
+
+def test_an_operator_that_gives_other_halves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = pipeline.HALVES.rules
+    widen = rules[0].rewrite
+
+    def other(program: Program, match: Match) -> Rewrite:
+        made = widen(program, match)
+        return made._replace(operators=tuple(op.replace(type=op.type.replace("Relu", "Exp")) for op in made.operators))
+
+    broken = tuple(rule._replace(rewrite=other) if rule.rewrite is widen else rule for rule in rules)
+    monkeypatch.setattr(pipeline, "HALVES", pipeline.HALVES._replace(rules=broken))
+    with pytest.raises(OptimizationError, match=r"in float32 is .* away from what float16 gives"):
+        optimize(export(network()))
