@@ -27,9 +27,12 @@ def in_float32(
 ) -> Tuple[Pair, Program]:
     """The pair and its program with operators in float32 wherever float16 has no fast kernel; the same ones if nowhere.
 
+    A net that rounds to float16 by itself keeps its conversions, and so does one that has been through here.
     OptimizationError if an operator in float32 gives other halves than before, but for their last bits.
     """
     steps = len(report.steps)
+    if any(op.full_type == "FloatToHalf" for op in program.net.op):
+        return pair, program
     result = run_passes(program, (pipeline.HALVES,), report, stop_after, progress)
     if len(report.steps) == steps:
         return pair, program
@@ -42,14 +45,14 @@ def in_float32(
 def _comparison(plain: Pair, ops: Sequence[OperatorDef]) -> str:
     """How far the new operators' results are from the plain net's, as text."""
     trials = _Trials(plain, ops)
-    what = f"{trials.count} operators compute in float32 instead of float16"
+    what = f"operators that compute in float32 instead of float16: {trials.count}"
     try:
         known = blobs_of(plain, [*trials.reads, *trials.results.values()])
         if known is None:
-            return f"{what}: not compared, since a run takes more than {MOST_WORK:,} multiply-adds"
+            return f"{what}; they were not compared, since a run takes more than {MOST_WORK:,} multiply-adds"
         found = results_of(plain, trials.ops, {name: known[name] for name in trials.reads}, list(trials.results))
     except ArmnetError as error:
-        return f"{what}: not compared: {first_line(error)}"
+        return f"{what}; they were not compared: {first_line(error)}"
     far = {blob: difference(known[blob], found[result]) for result, blob in trials.results.items()}
     worst = max(far, key=lambda blob: far[blob])
     if far[worst] > LAST_BITS:
@@ -57,7 +60,7 @@ def _comparison(plain: Pair, ops: Sequence[OperatorDef]) -> str:
             f"blob {worst!r} in float32 is {far[worst]:.2g} of its largest magnitude away from what float16 gives. "
             "This is a bug of armnet"
         )
-    return f"{what}: each alone gives what it gave before, within {far[worst]:.1g} of the largest magnitude"
+    return f"{what}; each alone gives what it gave before, within {far[worst]:.1g} of the largest magnitude"
 
 
 class _Trials:
@@ -86,11 +89,8 @@ class _Trials:
         reads = {name: f"{own}{name}" for name in op.input if name in self._halves}
         writes = {name: f"{own}{name}" for name in op.output if name}
         self.ops += [OperatorDef.of("HalfToFloat", [self._halves[name]], [wide]) for name, wide in reads.items()]
-        inputs, outputs = (
-            tuple(reads.get(name, name) for name in op.input),
-            tuple(writes.get(name, "") for name in op.output),
-        )
-        self.ops.append(op.replace(input=inputs, output=outputs))
+        inputs = tuple(reads.get(name, name) for name in op.input)
+        self.ops.append(op.replace(input=inputs, output=tuple(writes.get(name, "") for name in op.output)))
         for name, written in writes.items():
             half = self._narrow.get(name)
             if half is not None:

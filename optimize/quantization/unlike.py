@@ -35,13 +35,15 @@ def outliers(magnitudes: Array) -> List[int]:
 
 
 def _magnitudes(pair: Pair, samples: Sequence[Sample], progress: Progress) -> Array:
-    """The largest magnitude in each blob of floats; 0 for other blobs, and where a number is not finite."""
+    """The largest magnitude in each blob of floats, infinite where a number is not finite; 0 for other blobs."""
     names = list(dict.fromkeys(op.output[0] for op in pair.predict_net.op if op.output and op.output[0]))
+    column = {name: place for place, name in enumerate(names)}
     rows = np.zeros((len(samples), len(names)))
     with Predictor(pair, threads=1) as predictor:
         for place, sample in enumerate(samples):
             progress("look for samples unlike the others", place, len(samples))
             for name, values in blobs_of(predictor, names, sample):
-                if values.dtype.kind == "f" and values.size and bool(np.isfinite(values).all()):
-                    rows[place, names.index(name)] = max(-float(values.min()), float(values.max()))
+                if values.dtype.kind == "f" and values.size:
+                    largest = max(-float(values.min()), float(values.max()))
+                    rows[place, column[name]] = largest if np.isfinite(largest) else np.inf
     return rows

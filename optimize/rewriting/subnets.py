@@ -60,7 +60,7 @@ def _optimised(
     program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
 ) -> Tuple[NetDef, Weights]:
     """A net of the operator after the passes, and the program's weights, with new ones."""
-    own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - set(net.captures())
+    own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - {"", *net.captures()}
     if not own.isdisjoint(program.weights.names):  # a blob inside has the name of a weight
         return net, program.weights
     inputs = dict.fromkeys((*net.external_input, *net.captures()))

@@ -14,6 +14,8 @@ from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.weights import Weights
 from runtime_arm.errors import OptimizationError
 from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -62,7 +64,7 @@ def test_results_are_those_of_onnxruntime(batch: int) -> None:
     found = outputs(pair, x)
     assert found.dtype == np.float16
     assert_close(found, wanted, terms=8 * 25)
-    assert any("8 operators compute in float32" in note for note in report.notes), report.notes
+    assert any("compute in float32 instead of float16: 8" in note for note in report.notes), report.notes
     assert optimize(pair) == pair
     weights = Weights(pair.init_net)
     stored = [weights.value(name) for name in ("w1", "w2", "w3")]
@@ -89,3 +91,27 @@ def test_an_operator_that_gives_other_halves_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(pipeline, "HALVES", pipeline.HALVES._replace(rules=broken))
     with pytest.raises(OptimizationError, match=r"in float32 is .* away from what float16 gives"):
         optimize(export(network()))
+
+
+def test_a_net_that_rounds_by_itself_keeps_its_conversions() -> None:
+    net = NetDef.from_text('net "n": x -> y\n FloatToHalf(x) -> h\n HalfToFloat(h) -> w\n Abs(w) -> y')
+    result = optimize(Pair(NetDef(), net, (TensorInfo("x", (8,), "float32"),)))
+    assert [op.type for op in result.predict_net.op] == ["FloatToHalf", "HalfToFloat", "Abs"]
+
+
+def test_integers_that_are_made_of_halves_stay_the_same() -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("QuantizeLinear", ["a", "s", "z"], ["q"])]
+    weights = [
+        numpy_helper.from_array(RANDOM.standard_normal((16, 64)).astype(np.float16), "w"),
+        numpy_helper.from_array(np.array(0.13, np.float16), "s"),
+        numpy_helper.from_array(np.array(3, np.int8), "z"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT16, [32, 16])
+    q = helper.make_tensor_value_info("q", TensorProto.INT8, [32, 64])
+    graph = helper.make_graph(nodes, "integers", [x], [q], weights)
+    pair, report = export(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)), Report()
+    result = optimize(pair, report=report)
+    assert "instead of float16: 1" in report.notes[0]
+    assert result.predict_net.op[-1].type == "QuantizeLinear"

@@ -10,7 +10,7 @@ from typing import Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
-from optimize.rewriting.single_assignment import names_in, names_mentioned
+from optimize.rewriting.single_assignment import names_in
 from runtime_arm.netdef import NetDef, OperatorDef
 
 
@@ -56,7 +56,7 @@ def _hoist(program: Program, match: Match) -> Rewrite:
         inside, outside = body.external_input[at.read + one], op.input[at.given + one]
         if outside in names_in(body):
             refused = f"{outside!r} means something else in the body"
-        elif any(inside in names_mentioned(inner) for inner in body.op if any(True for _ in inner.subnets())):
+        elif any(inside in names_in(net) for inner in body.op for net in inner.subnets()):
             refused = f"a net inside the body knows {inside!r}"
         elif body.external_output.count(inside) > 1 or any(inside in inner.output for inner in body.op):
             refused = f"{inside!r} is more than a carried blob"
@@ -68,7 +68,8 @@ def _hoist(program: Program, match: Match) -> Rewrite:
     args = tuple(arg.replace(n=_reading(body, names, gone, at)) if arg.name == "body" else arg for arg in op.arg)
     outputs = [(op.input[at.given + one], op.output[one]) for one in gone if one < len(op.output) and op.output[one]]
     loop = op.replace(input=_without(op.input, at.given, gone), output=_without(op.output, 0, gone), arg=args)
-    return Rewrite((loop, *(OperatorDef.of("Copy", [given], [result]) for given, result in outputs)))
+    loops = (loop,) if any(loop.output) else ()
+    return Rewrite((*loops, *(OperatorDef.of("Copy", [given], [result]) for given, result in outputs)))
 
 
 def _reading(body: NetDef, names: Mapping[str, str], gone: Sequence[int], at: _Carried) -> NetDef:

@@ -64,26 +64,38 @@ def _gains(program: Program, schema: Operator, op: OperatorDef) -> bool:
         if schema.view or schema.choose(op, given, schema.infer(op, given))[0] is not None:
             return False
         wide = [_wide(spec) for spec in given]
-        return _widens(schema, op, given) and schema.choose(op, wide, schema.infer(op, wide))[0] is not None
+        return _widens(program, schema, op, given) and schema.choose(op, wide, schema.infer(op, wide))[0] is not None
     return False
 
 
 def _follows(program: Program, schema: Operator, op: OperatorDef) -> bool:
-    """Whether an operator reads what was float32 a moment before, and takes that as well."""
-    writers = [program.writer(name) for name in op.input if name]
-    if not any(place is not None and program.net.op[place].full_type == "FloatToHalf" for place in writers):
+    """Whether an operator reads what was float32 a moment before, and takes that as well. It does not if more halves,
+    such as a cache of keys, would have to be converted for it alone."""
+    wide = halves = 0
+    for name, spec in zip(op.input, _specs(program, op)):
+        if spec is None or spec.dtype != _HALF or name in program.weights:
+            continue
+        place = program.writer(name)
+        if place is not None and program.net.op[place].full_type == "FloatToHalf":
+            wide += spec.size
+        else:
+            halves += spec.size
+    if not wide or halves > wide:
         return False
     with suppress(ArmnetError, DataDependent):
-        return _widens(schema, op, _specs(program, op))
+        return _widens(program, schema, op, _specs(program, op))
     return False
 
 
-def _widens(schema: Operator, op: OperatorDef, given: MaybeSpecs) -> bool:
-    """Whether an operator gives the same results in float32 if its halves are float32."""
+def _widens(program: Program, schema: Operator, op: OperatorDef, given: MaybeSpecs) -> bool:
+    """Whether an operator gives halves, and the same in float32 if its halves are float32. Integers, which could differ
+    by one, do not matter where nobody reads them."""
+    read = [bool(program.readers(name)) or name in program.net.external_output for name in op.output]
     outputs, results = schema.infer(op, given), schema.infer(op, [_wide(spec) for spec in given])
-    return [(spec.shape, spec.dtype) for spec in results] == [
-        (spec.shape, _FLOAT if _is_half(spec) else spec.dtype) for spec in outputs
-    ]
+    return all(
+        wide.shape == spec.shape and wide.dtype == _FLOAT if _is_half(spec) else wide == spec and not matters
+        for spec, wide, matters in zip(outputs, results, read)
+    )
 
 
 def _widen(program: Program, match: Match) -> Rewrite:

@@ -30,7 +30,6 @@ import numpy as np
 
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.steps import clip
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 _SMALLEST_EXPONENT = -31
@@ -204,8 +203,9 @@ class FixedPointRequantizer:
         nudge = np.where(fixed.exponent < 0, _times_power(0.5, fixed.exponent), 0.0)
         self._nudge = np.asarray(nudge) if low < zero_point and bool(nudge.any()) else None
         self._offset = np.asarray(0.5 + zero_point + lift + (nudge if self._nudge is None else 0.0))
-        self._low, self._high = low + lift, high + lift
-        self._lift = lift
+        self._low, self._high = np.array(low + lift, np.float64), np.array(high + lift, np.float64)
+        kinds = [kind for kind in _UNSIGNED.values() if 0 < lift <= np.iinfo(kind).max]
+        self._lift = {kind: np.array(lift, kind) for kind in kinds}
 
     @classmethod
     def fitting(
@@ -238,11 +238,13 @@ class FixedPointRequantizer:
             np.copysign(self._nudge, result, out=signed)
             np.add(result, signed, out=result)
         np.add(result, self._offset, out=result)
-        clip(result, self._low, self._high, result)()
-        bits = out.view(_UNSIGNED[out.dtype.itemsize]) if self._lift else out
+        np.maximum(result, self._low, out=result)
+        np.minimum(result, self._high, out=result)
+        kind = _UNSIGNED[out.dtype.itemsize]
+        bits = out.view(kind) if self._lift else out
         np.copyto(bits, result, casting="unsafe")
         if self._lift:
-            np.subtract(bits, np.array(self._lift, bits.dtype), out=bits)
+            np.subtract(bits, self._lift[kind], out=bits)
 
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

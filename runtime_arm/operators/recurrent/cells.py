@@ -49,7 +49,8 @@ class Cell(NamedTuple):
     slots: their number. driven: those that get inputs; the others hold their bias. halved: those of sigmoids.
     views: the slots that a step reads, as ranges. products: how many gates each product with a state makes, and
     halved_gates which of all gates are sigmoids. carried: the number of states beside the hidden one; their memory
-    follows the gates. bind: makes the loop.
+    follows the gates. bind: makes the loop. mixes: whether sequences of a batch
+    depend on one another, so that workers cannot share them out.
     """
 
     slots: int

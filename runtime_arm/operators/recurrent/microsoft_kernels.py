@@ -108,6 +108,9 @@ def rounder(target: Array) -> Callable[[Array], Array]:
         top, bottom = flat.argmax(), flat.argmin()
         high, low = flat[top], flat[bottom]
         one = ((high if high > _ZERO else _ZERO) - (low if low < _ZERO else _ZERO)) / _HIGHEST
+        if high == low == 0:
+            target.fill(0)
+            return target
         if not 0 < one < np.inf or high != high:
             np.copyto(target, rounded(x), casting="same_kind")
             return target

@@ -14,6 +14,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import per_row
+from runtime_arm.operators.common.time_steps import by_time
 from runtime_arm.operators.quantised.tflite.hybrid import asymmetric_range, extremes, rounded, symmetric_range
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -88,11 +89,6 @@ class _Products:
         return w.astype(np.float64) * (self._scales[index] if w.dtype.kind == "i" else 1)
 
 
-def _by_time(op: OperatorDef, x: Array) -> Array:
-    """(T, N, I), whatever the layout of X."""
-    return x[np.newaxis] if x.ndim == 2 else x if op.get_bool("time_major", True) else x.swapaxes(0, 1)
-
-
 def _as_given(op: OperatorDef, x: Array, steps: Sequence[Array]) -> Array:
     y = np.array(steps, np.float32)
     return y[0] if x.ndim == 2 else y if op.get_bool("time_major", True) else np.ascontiguousarray(y.swapaxes(0, 1))
@@ -136,7 +132,7 @@ def rnn(op: OperatorDef, x: TensorSpec, w: TensorSpec, r: TensorSpec, b: TensorS
 def rnn_reference(op: OperatorDef, x: Array, w: Array, r: Array, b: Array, h: Array) -> List[Any]:
     products, activation, state = _Products(op, [x, w, r, b, h]), _activation(op), h.astype(np.float64)
     steps = []
-    for step in _by_time(op, x):
+    for step in by_time(op, x):
         state = activation(b + products.times(step, 1) + products.times(state, 2))
         steps.append(state)
     return [_as_given(op, x, steps), state.astype(np.float32)]
@@ -199,7 +195,7 @@ def lstm_reference(op: OperatorDef, *inputs: Optional[Array]) -> List[Any]:
     assert cell is not None
     products, h, c = _Products(op, given), hidden.astype(np.float64), cell.astype(np.float64)
     steps = []
-    for step in _by_time(op, x):
+    for step in by_time(op, x):
         h, c = _lstm_step(op, products, step, h, c)
         steps.append(h)
     return [_as_given(op, x, steps), h.astype(np.float32), c.astype(np.float32)]

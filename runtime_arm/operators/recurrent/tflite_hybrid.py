@@ -11,13 +11,13 @@ from typing import Callable, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.time_steps import by_time
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.tflite.hybrid import asymmetric_range, rounded, symmetric_range
 from runtime_arm.operators.recurrent.cells import Cell, Gates, Loop
 from runtime_arm.operators.recurrent.tflite import lstm, rnn
 from runtime_arm.operators.recurrent.tflite_kernels import (
     GATES,
-    by_time,
     cell_of,
     padded,
     refuses_activation,

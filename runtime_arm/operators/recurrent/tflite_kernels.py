@@ -6,7 +6,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.common.time_steps import by_time
 from runtime_arm.operators.recurrent import cells
 from runtime_arm.operators.recurrent.tflite import lstm, rnn, svdf
 from runtime_arm.operators.recurrent.unrolled import Side, scratch_of, unrolled
@@ -54,12 +55,6 @@ def cell_of(op: OperatorDef) -> cells.Cell:
     if op.type == "LSTM":
         return cells.lstm(max(op.get_float("cell_clip", 0.0), 0.0))
     return cells.rnn(np.tanh if op.get_str("activation", "TANH") == "TANH" else None)
-
-
-def by_time(op: OperatorDef, x: Array) -> Array:
-    """(T, N, I), as a view, whatever the layout."""
-    turned: Array = x[np.newaxis] if x.ndim == 2 else x if op.get_bool("time_major", True) else x.swapaxes(0, 1)
-    return turned
 
 
 def sizes_of(op: OperatorDef, y: TensorSpec) -> Tuple[int, int, int]:

@@ -36,6 +36,12 @@ def test_a_few_samples_of_much_larger_numbers_are_unlike_the_others(
     assert unlike(pair, with_odd(ordinary, odd)) == places
 
 
+@pytest.mark.parametrize("factor", [math.nan, math.inf])
+def test_what_is_no_number_is_unlike_everything(pair: Pair, factor: float) -> None:
+    odd = {"x": samples(1)[0]["x"] * np.float32(factor)}
+    assert unlike(pair, [*samples(10), odd]) == [10]
+
+
 def test_samples_that_are_large_in_few_blobs_are_like_the_others() -> None:
     """What a detector says of the only picture with a face is what matters most."""
     magnitudes = np.ones((12, 24))

@@ -25,6 +25,7 @@ from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 _ALMOST_HALF = np.float32(0.49999997)  # the float32 before 0.5: adding it and truncating rounds ties away from zero
+SMALLEST = np.float32(1e-36)  # range of values that are not all zeros
 Range = Tuple[np.float32, np.float32, int]  # the value of a quantised 1, the multiplier of X, and the integer of 0
 
 
@@ -34,7 +35,7 @@ def asymmetric_range(low: Any, high: Any) -> Range:
     0 becomes an integer exactly.
     """
     low, high = min(low, np.float32(0)), max(high, np.float32(0))
-    if low == high:
+    if high - low < SMALLEST:
         return np.float32(1), np.float32(0), 0
     scale = float(high - low) / 255
     below, above = float(low) / scale, float(high) / scale
@@ -44,9 +45,12 @@ def asymmetric_range(low: Any, high: Any) -> Range:
 
 
 def symmetric_range(low: Any, high: Any) -> Range:
-    """Scale, inverse and zero point (0) to quantise values from ``low`` to ``high``, float32, to -127..127."""
+    """Scale, inverse and zero point (0) to quantise values from ``low`` to ``high``, float32, to -127..127.
+
+    Values so small that the inverse would be infinite count as zeros.
+    """
     largest = max(abs(low), abs(high))
-    if largest == 0:
+    if largest < SMALLEST:
         return np.float32(1), np.float32(0), 0
     return np.float32(largest / np.float32(127)), np.float32(127) / np.float32(largest), 0
 

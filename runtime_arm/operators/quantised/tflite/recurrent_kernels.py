@@ -12,6 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.common.time_steps import by_time
 from runtime_arm.operators.quantised.fixed_point_int16 import sigmoid_table, tanh_table
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import requantizer
@@ -122,7 +123,7 @@ def quantized_lstm_int8(call: Call) -> Run:
     op, (steps, batch, cells, rows) = call.op, _sizes(call.op, call.out_specs[0])
     inner = call.packed("X", lambda: _Product(call, "X", _MATRICES, True, limits_of(np.int16)))
     outer = call.packed("H", lambda: _Product(call, "H", _RECURRENT, False, _BEYOND))
-    x, y = (_by_time(op, array) for array in (call.inputs[0], call.outputs[0]))
+    x, y = (by_time(op, array) for array in (call.inputs[0], call.outputs[0]))
     entering = call.scratch[4].reshape(rows, 4, batch, cells)
     blocks: List[Tuple[Any, ...]] = []
     for first in range(0, steps, rows):
@@ -151,22 +152,14 @@ def quantized_lstm_int8(call: Call) -> Run:
     return run
 
 
-def _by_time(op: OperatorDef, x: Array) -> Array:
-    """(T, N, ...), as a view."""
-    turned: Array = x[np.newaxis] if x.ndim == 2 else x if op.get_bool("time_major", True) else x.swapaxes(0, 1)
-    return turned
-
-
 def _step(call: Call, index: Array, gates: Array) -> Callable[[Array], None]:
     """The function that takes a step once ``index`` holds what enters the gates, from 0 on, and writes its output.
 
     gates: o, i, f, g and the cells, which stay there. Sums are limited to 16 bits where they are looked up.
     """
     op, power = call.op, cell_power(call.op)
-    sigmoid, tanh, of_cell = (
-        np.ascontiguousarray(table, np.intp)
-        for table in (sigmoid_table(GATE_BITS), tanh_table(GATE_BITS), tanh_table(15 + power))
-    )
+    tables = sigmoid_table(GATE_BITS), tanh_table(GATE_BITS), tanh_table(15 + power)
+    sigmoid, tanh, of_cell = call.packed("tables", lambda: [np.ascontiguousarray(table, np.intp) for table in tables])
     low, high = (np.array(limit, np.intp) for limit in cell_limits(op))
     pair, states, cell, signs = gates[1:3], gates[3:5], gates[4], call.scratch[7].reshape(2, *index.shape[1:])
     shifts = np.array([30 + power, 15], np.intp).reshape(2, 1, 1)

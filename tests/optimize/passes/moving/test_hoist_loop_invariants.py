@@ -92,3 +92,18 @@ def test_what_changes_is_carried() -> None:
     assert not applied(PASS, swapped, {"w": W}).report.steps
     trip = body("i, go, k, h -> go, out, h2", "Mul(h, k) -> out", "Copy(h) -> h2")
     assert not applied(PASS, trip, {"w": W}).report.steps
+
+
+def test_a_loop_that_has_nothing_left_to_give_goes() -> None:
+    net = 'net "": n, w -> w2\n onnx.Loop(n, "", w) -> w2  body={\n net "body": i, go, k -> go, k\n Abs(k) -> u\n }'
+    assert applied(PASS, net, {"w": W}).text == ["Copy(w) -> w2"]
+
+
+def test_what_a_loop_hands_on_to_an_inner_one_is_taken_out_of_both() -> None:
+    inner = 'onnx.Loop(m, "", k, h) -> "", out  body={\n net "inner": j, on, k2, s -> on, k2, t\n Mul(s, k2) -> t\n }'
+    net = body("i, go, k, h -> go, k, out", inner).replace("n, x, w -> y", "n, m, x, w -> y")
+    result = optimize(pair_of(net, {"w": W}, {"x": (4,)}))
+    loop = result.predict_net.op[0]
+    assert (len(loop.input), len(loop.get_net("body").op[0].input)) == (3, 3)
+    feeds = {"n": np.array(2, np.int64), "m": np.array(3, np.int64), "x": X}
+    assert_same_numbers(pair_of(net, {"w": W}, {"x": (4,)}), result, feeds, 3e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 import numpy as np
+import pytest
 
 from optimize.passes.moving.widen_halves import PASS
 from optimize.rewriting.program import Program
@@ -57,8 +58,21 @@ def test_numbers_stay_float32_between_products_also_where_they_are_moved() -> No
     ]
 
 
-def test_operators_that_are_fast_on_halves_or_read_what_is_unknown_stay() -> None:
-    moved = 'net "n": x -> y\n Transpose(x) -> y'
-    assert widened(pair_of_halves(moved, (4, 8))) == ["Transpose(x) -> y"]
-    unknown = 'net "n": x, w -> y\n onnx.NonZero(x) -> z\n onnx.Cast(z) -> h  to=10\n MatMul(h, w) -> y'
-    assert widened(pair_of_halves(unknown, (4, 8), w=half(8, 6)))[-1] == "MatMul(h, w) -> y"
+@pytest.mark.parametrize(
+    "operators",
+    [
+        ["Transpose(x) -> y"],  # as fast on halves
+        ["onnx.NonZero(x) -> z", "onnx.Cast(z) -> h  to=10", "MatMul(h, w) -> y"],  # of unknown size
+        ["ArgMax(x) -> y"],  # gives integers, which would differ by a step
+    ],
+)
+def test_what_stays_as_it_is(operators: List[str]) -> None:
+    net = "\n ".join(['net "n": x, w -> y', *operators])
+    assert widened(pair_of_halves(net, (4, 8), w=half(8, 6))) == operators
+
+
+def test_a_cache_is_not_converted_for_what_is_added_to_it() -> None:
+    net = NetDef.from_text('net "n": x, w, past -> y\n MatMul(x, w) -> k\n onnx.Concat(past, k) -> y  axis=0')
+    inputs = TensorInfo("x", (1, 8), "float16"), TensorInfo("past", (512, 6), "float16")
+    pair = Pair(NetDef("init", (fill("w", half(8, 6)),)), net, inputs)
+    assert widened(pair)[-2:] == ["FloatToHalf(k_wide) -> k", "onnx.Concat(past, k) -> y  axis=0"]

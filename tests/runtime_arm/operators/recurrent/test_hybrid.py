@@ -44,6 +44,17 @@ def test_one_step(type: str, asymmetric: int, shape: Any, batch: int, seed: int)
     assert found == ["INT8"]
 
 
+@pytest.mark.parametrize("asymmetric", [0, 1])
+def test_states_that_die_away_become_zeros(asymmetric: int) -> None:
+    """The inverse of the step between two integers would be infinite, and infinite times 0 is no number."""
+    op, operands = layer("RNN", (1,), 1, 0, asymmetric=asymmetric, activation="RELU")
+    x, w, r, b, h = operands
+    h = np.array([[1e-37, 0, 1e-38, 0]], np.float32)
+    for engine in ("REFERENCE", "INT8"):
+        for result in run_kernel(op, [0 * x, w, r, 0 * b, h], engine, constants=WEIGHTS["RNN"]):
+            assert not result.any()
+
+
 @pytest.mark.parametrize("type", ["LSTM", "RNN"])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_more_steps(type: str, batch: int) -> None:
