@@ -55,7 +55,7 @@ def quantize(
     samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone need none.
     weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
     floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
-    "int16" for TensorFlow Lite's integer arithmetic throughout, all with int8 weights. table: what single layers are
+    "int16" for TensorFlow Lite's integer arithmetic, all with int8 weights. table: what single layers are
     stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``); "auto"
     for the best of minmax, percentile and mse on samples that did not choose the ranges; it leaves out samples that
     are unlike the others (see ``unlike``).
@@ -87,12 +87,9 @@ def quantize(
     demanding = snr is not None or accept is not None
     if (integers or demanding) and not given:
         raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
-    if calibration not in (AUTO, *METHODS):
-        raise UsageError(f"calibration can be {', '.join((AUTO, *METHODS))}; got {calibration!r}")
     if {"int8", "int16"} <= asked_for:
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
-    if rounding not in ROUNDINGS:
-        raise UsageError(f"weights can be rounded by {' or '.join(ROUNDINGS)}; got {rounding!r}")
+    _check_methods(calibration, rounding)
     methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data", folder)
     if integers:
         assert given is not None
@@ -106,6 +103,13 @@ def quantize(
         snr = GOOD_SNR
     result = _within(pair, build, given, _Demand(snr, accept), report, progress)
     return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
+
+
+def _check_methods(calibration: str, rounding: str) -> None:
+    if calibration not in (AUTO, *METHODS):
+        raise UsageError(f"calibration can be {', '.join((AUTO, *METHODS))}; got {calibration!r}")
+    if rounding not in ROUNDINGS:
+        raise UsageError(f"weights can be rounded by {' or '.join(ROUNDINGS)}; got {rounding!r}")
 
 
 def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, progress: Progress) -> Sequence[Sample]:
