@@ -19,7 +19,9 @@ from runtime_arm.errors import ArmnetError, OptimizationError, first_line
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
 
-LAST_BITS = 2.0**-8  # relative to the largest magnitude: halves have 11 bits, and reference kernels round in between
+# Relative to the largest magnitude, of which a last bit is at most 2**-10. Both results are rounded to halves, and may
+# differ by that bit; reference kernels may round once more in between.
+LAST_BITS = 2.0**-9
 
 
 def in_float32(
