@@ -52,6 +52,21 @@ class Floats(NamedTuple):
 Build = Callable[[Floats, QuantizationReport], Pair]
 
 
+class Half(NamedTuple):
+    """How a pair is built of one half of the samples, and the other half, which has no say in that."""
+
+    build: Build
+    others: Sequence[Sample]
+
+
+class Builder(NamedTuple):
+    """How a pair is built of all samples, and, to judge what it makes of others, of either half of them; no halves
+    where there are too few samples."""
+
+    build: Build
+    halves: Callable[[], List[Half]]
+
+
 class Methods(NamedTuple):
     """How what is asked for is done. See ``quantize``."""
 
@@ -85,7 +100,7 @@ def weight_builder(
     table: Table,
     methods: Methods,
     progress: Progress,
-) -> Build:
+) -> Builder:
     """With layers of dynamic range, these are found before others are fused into them."""
     dynamic = DYNAMIC in {choice.activations for choice in (asked, *table.values())}
     small = pair if dynamic else optimize.optimize(pair, progress=progress)
@@ -94,24 +109,32 @@ def weight_builder(
         program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
     layers = layers_of(program)
     check_layers(table, [layer.name for layer in layers])
-    rounded: Dict[Tuple[str, str], Rounded] = {}
-    if samples and methods.round_by_data:
-        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, Floats())
+    original = program.pair(small)
 
-        def grid(layer: str, weight: Array) -> Optional[Grid]:
-            choice = choose(layer)
-            if layer not in axes or choice.activations == DYNAMIC:
-                return None
-            return grid_of(choice.weights, weight, axes[layer])
+    def of(samples: Optional[Sequence[Sample]]) -> Build:
+        choose = chooser(asked, table, Floats())
+        rounded = _rounded_alone(program, original, samples or (), choose, methods, progress)
+        return lambda floats, report: _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(
+            small
+        )
 
-        biases = Biases.COUNTED_ON if methods.correct_biases else Biases.KEPT
-        found = round_by_data(program, program.pair(small), samples, grid, biases, progress, methods.folder)
-        rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
+    return Builder(of(samples), lambda: [Half(of(half), others) for half, others in _halves(samples or ())])
 
-    def build(floats: Floats, report: QuantizationReport) -> Pair:
-        return _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(small)
 
-    return build
+def _rounded_alone(
+    program: Program, pair: Pair, samples: Sequence[Sample], choose: Choose, methods: Methods, progress: Progress
+) -> Dict[Tuple[str, str], Rounded]:
+    """Weights of layers that compute on floats, rounded by the samples, by format and layer."""
+    if not samples or not methods.round_by_data:
+        return {}
+    axes = {layer.name: layer.axis for layer in layers_of(program) if choose(layer.name).activations == FLOAT32}
+
+    def grid(layer: str, weight: Array) -> Optional[Grid]:
+        return grid_of(choose(layer).weights, weight, axes[layer]) if layer in axes else None
+
+    biases = Biases.COUNTED_ON if methods.correct_biases else Biases.KEPT
+    found = round_by_data(program, pair, samples, grid, biases, progress, methods.folder)
+    return {(choose(layer).weights, layer): one for layer, one in found.items()}
 
 
 def _packed(
@@ -133,7 +156,7 @@ def integer_builder(
     table: Table,
     methods: Methods,
     progress: Progress,
-) -> Build:
+) -> Builder:
     """Where nobody says how ranges are chosen, or whether layers are equalized, each way is tried on each half of the
     samples and judged on the other half: ranges that leave out what is rare look good on the samples that they were
     taken from. All samples then choose the ranges.
@@ -146,13 +169,23 @@ def integer_builder(
         other, changed = equalized(program)
         nets += [(other, changed)] if changed or not nets else []
     tried = TRIED if methods.calibration == AUTO else (methods.calibration,)
-    ways = [
-        (net, method)
-        for net in (_IntegerNet(one, pair, changed, samples, asked, table, methods, progress) for one, changed in nets)
-        for method in tried
-    ]
+    of = partial(_IntegerNet, pair=pair, asked=asked, table=table, methods=methods, progress=progress)
+    ways = [(net, method) for net in (of(one, changed, samples) for one, changed in nets) for method in tried]
     net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples)
-    return partial(net.build, net.ranges(samples, method))
+
+    def halves() -> List[Half]:
+        parts = [(of(net.program, net.changed, half), half, others) for half, others in _halves(samples)]
+        return [Half(partial(part.build, part.ranges(half, method)), others) for part, half, others in parts]
+
+    return Builder(partial(net.build, net.ranges(samples, method)), halves)
+
+
+def _halves(samples: Sequence[Sample]) -> List[Tuple[Sequence[Sample], Sequence[Sample]]]:
+    """Each half of the samples, with the other one; nothing if they are too few. Neighbours, which are often alike, are
+    in the same half."""
+    middle = len(samples) // 2
+    first, second = samples[:middle], samples[middle:]
+    return [(first, second), (second, first)] if len(samples) >= LEAST else []
 
 
 def _best(
@@ -164,8 +197,7 @@ def _best(
     Where the half that chose the ranges lacks what the other holds, all ways are equally bad: so the worse half does
     not decide alone.
     """
-    half = len(samples) // 2
-    parts = (samples[:half], samples[half:]) if len(samples) >= LEAST else (samples,)
+    parts = [half for half, _ in _halves(samples)] or [samples]
     noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
 
     def ratios(net: _IntegerNet, method: str) -> List[float]:
@@ -181,20 +213,22 @@ def _best(
 
 
 class _IntegerNet:
-    """A net that is to compute on integers. changed: the layers that are equalized."""
+    """A net that is to compute on integers. changed: the layers that are equalized. samples: by which weights are
+    rounded."""
 
     def __init__(
         self,
         program: Program,
-        pair: Pair,
         changed: Sequence[str],
         samples: Sequence[Sample],
+        pair: Pair,
         asked: Choice,
         table: Table,
         methods: Methods,
         progress: Progress,
     ):
-        self._program, self._pair, self._changed = program, program.pair(pair), changed
+        self.program, self.changed = program, changed
+        self._pair = program.pair(pair)
         self._samples, self._asked, self._table = samples, asked, table
         self._methods, self._progress = methods, progress
 
@@ -208,14 +242,23 @@ class _IntegerNet:
             taken_off = Biases.COUNTED_ON if wide else Biases.CORRECTED
             biases = taken_off if self._methods.correct_biases else Biases.KEPT
             rounded = round_by_data(
-                self._program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
+                self.program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
             )
         dtype = np.dtype(np.int16 if wide else np.int8)
         return Precision(dtype, self._methods.per_tensor, self._methods.correct_biases, rounded)
 
     @cached_property
+    def _stored(self) -> Dict[Tuple[str, str], Rounded]:
+        """The weights as layers that compute on floats may store them."""
+
+        def choose(layer: str) -> Choice:
+            return _of_floats(self._table.get(layer, self._asked))
+
+        return _rounded_alone(self.program, self._pair, self._samples, choose, self._methods, self._progress)
+
+    @cached_property
     def _layers(self) -> Dict[str, Layer]:
-        return {layer.name: layer for layer in layers_of(self._program, least=1)}
+        return {layer.name: layer for layer in layers_of(self.program, least=1)}
 
     def _grid(self, layer: str, weight: Array) -> Optional[Grid]:
         """What a layer's weight is rounded to; None for layers of floats."""
@@ -228,7 +271,7 @@ class _IntegerNet:
 
     def ranges(self, samples: Sequence[Sample], method: str) -> Calibration:
         """What the net's blobs hold on the samples."""
-        blobs = blobs_to_calibrate(self._program)
+        blobs = blobs_to_calibrate(self.program)
         return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
@@ -236,17 +279,17 @@ class _IntegerNet:
         rounded = self._precision.rounded
         choose = chooser(self._asked, self._table, floats)
         integers = to_integers(
-            self._program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
+            self.program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
         )
         packed: List[LayerReport] = []
-        by_format = {("int8", layer): one for layer, one in rounded.items()}
-        result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, by_format).pair(
+        kept = {layer_name(op): reason for op, reason in integers.kept}
+        stored = self._stored if kept.keys() & self._layers.keys() else {}
+        result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, stored).pair(
             integers.pair
         )
-        kept = {layer_name(op): reason for op, reason in integers.kept}
-        for row in _rows(self._program, self._layers, choose, kept, packed):
+        for row in _rows(self.program, self._layers, choose, kept, packed):
             on_integers = row.layer in integers.noise
-            steps = [EQUALIZED] if row.layer in self._changed else []
+            steps = [EQUALIZED] if row.layer in self.changed else []
             steps += [CORRECTED] if on_integers and self._methods.correct_biases else []
             steps += [ROUNDED] if on_integers and row.layer in rounded else row.steps
             snr = integers.noise.get(row.layer, row.snr)
