@@ -111,7 +111,8 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
         type=decibels,
         metavar="DB",
         help="keep layers in float until the signal-to-noise ratio of every output is at least this on other data of "
-        "the kind; none: no layer stays float for it (default: 25 with integer activations, unless --must or --table is given)",
+        "the kind; none: no layer stays float for it (default: 25 with integer activations, unless --must or --table "
+        "is given)",
     )
     parser.add_argument(
         "--must",
