@@ -23,6 +23,7 @@ from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
 from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
+from optimize.quantization.samples import without
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
@@ -35,7 +36,7 @@ FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
 REMOVING = (pipeline.TIDYING,)
 AUTO = "auto"
 TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
-LEAST = 4  # samples that can be halved
+PARTS = 4  # of the samples, each of which judges what the others make
 ALIKE = 0.5  # dB, which say nothing
 MARGIN = 2.0  # dB by which another way must be better than min-max without equalising: what samples say varies as much
 Choose = Callable[[str], Choice]
@@ -52,19 +53,18 @@ class Floats(NamedTuple):
 Build = Callable[[Floats, QuantizationReport], Pair]
 
 
-class Half(NamedTuple):
-    """How a pair is built of one half of the samples, and the other half, which has no say in that."""
+class Trial(NamedTuple):
+    """How a pair is built of most samples, and the others, which have no say in that."""
 
     build: Build
     others: Sequence[Sample]
 
 
 class Builder(NamedTuple):
-    """How a pair is built of all samples, and, to judge what it makes of others, of either half of them; no halves
-    where there are too few samples."""
+    """How a pair is built of all samples, and, to judge what it makes of others, without each part of them."""
 
     build: Build
-    halves: Callable[[], List[Half]]
+    trials: Callable[[], List[Trial]]
 
 
 class Methods(NamedTuple):
@@ -118,7 +118,7 @@ def weight_builder(
             small
         )
 
-    return Builder(of(samples), lambda: [Half(of(half), others) for half, others in _halves(samples or ())])
+    return Builder(of(samples), lambda: [Trial(of(most), others) for most, others in _parts(samples or (), PARTS)])
 
 
 def _rounded_alone(
@@ -169,23 +169,28 @@ def integer_builder(
         other, changed = equalized(program)
         nets += [(other, changed)] if changed or not nets else []
     tried = TRIED if methods.calibration == AUTO else (methods.calibration,)
-    of = partial(_IntegerNet, pair=pair, asked=asked, table=table, methods=methods, progress=progress)
-    ways = [(net, method) for net in (of(one, changed, samples) for one, changed in nets) for method in tried]
+    ways = [
+        (net, method)
+        for net in (_IntegerNet(one, pair, changed, samples, asked, table, methods, progress) for one, changed in nets)
+        for method in tried
+    ]
     net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples)
 
-    def halves() -> List[Half]:
-        parts = [(of(net.program, net.changed, half), half, others) for half, others in _halves(samples)]
-        return [Half(partial(part.build, part.ranges(half, method)), others) for part, half, others in parts]
+    def trials() -> List[Trial]:
+        """Ranges are chosen anew; weights stay rounded by all samples, which matters little and takes long."""
+        parts = _parts(samples, PARTS)
+        return [Trial(partial(net.build, net.ranges(most, method)), others) for most, others in parts]
 
-    return Builder(partial(net.build, net.ranges(samples, method)), halves)
+    return Builder(partial(net.build, net.ranges(samples, method)), trials)
 
 
-def _halves(samples: Sequence[Sample]) -> List[Tuple[Sequence[Sample], Sequence[Sample]]]:
-    """Each half of the samples, with the other one; nothing if they are too few. Neighbours, which are often alike, are
-    in the same half."""
-    middle = len(samples) // 2
-    first, second = samples[:middle], samples[middle:]
-    return [(first, second), (second, first)] if len(samples) >= LEAST else []
+def _parts(samples: Sequence[Sample], count: int) -> List[Tuple[Sequence[Sample], Sequence[Sample]]]:
+    """The samples without each of so many parts of them, and that part; nothing if they are too few. Neighbours, which
+    are often alike, are in the same part."""
+    if len(samples) < 2 * count:
+        return []
+    ends = [len(samples) * part // count for part in range(count + 1)]
+    return [(without(samples, range(*ends_of)), samples[slice(*ends_of)]) for ends_of in zip(ends, ends[1:])]
 
 
 def _best(
@@ -197,7 +202,7 @@ def _best(
     Where the half that chose the ranges lacks what the other holds, all ways are equally bad: so the worse half does
     not decide alone.
     """
-    parts = [half for half, _ in _halves(samples)] or [samples]
+    parts = [half for _, half in _parts(samples, 2)] or [samples]
     noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
 
     def ratios(net: _IntegerNet, method: str) -> List[float]:
@@ -213,22 +218,20 @@ def _best(
 
 
 class _IntegerNet:
-    """A net that is to compute on integers. changed: the layers that are equalized. samples: by which weights are
-    rounded."""
+    """A net that is to compute on integers. changed: the layers that are equalized."""
 
     def __init__(
         self,
         program: Program,
+        pair: Pair,
         changed: Sequence[str],
         samples: Sequence[Sample],
-        pair: Pair,
         asked: Choice,
         table: Table,
         methods: Methods,
         progress: Progress,
     ):
-        self.program, self.changed = program, changed
-        self._pair = program.pair(pair)
+        self._program, self._pair, self._changed = program, program.pair(pair), changed
         self._samples, self._asked, self._table = samples, asked, table
         self._methods, self._progress = methods, progress
 
@@ -242,7 +245,7 @@ class _IntegerNet:
             taken_off = Biases.COUNTED_ON if wide else Biases.CORRECTED
             biases = taken_off if self._methods.correct_biases else Biases.KEPT
             rounded = round_by_data(
-                self.program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
+                self._program, self._pair, self._samples, self._grid, biases, self._progress, self._methods.folder
             )
         dtype = np.dtype(np.int16 if wide else np.int8)
         return Precision(dtype, self._methods.per_tensor, self._methods.correct_biases, rounded)
@@ -254,11 +257,11 @@ class _IntegerNet:
         def choose(layer: str) -> Choice:
             return _of_floats(self._table.get(layer, self._asked))
 
-        return _rounded_alone(self.program, self._pair, self._samples, choose, self._methods, self._progress)
+        return _rounded_alone(self._program, self._pair, self._samples, choose, self._methods, self._progress)
 
     @cached_property
     def _layers(self) -> Dict[str, Layer]:
-        return {layer.name: layer for layer in layers_of(self.program, least=1)}
+        return {layer.name: layer for layer in layers_of(self._program, least=1)}
 
     def _grid(self, layer: str, weight: Array) -> Optional[Grid]:
         """What a layer's weight is rounded to; None for layers of floats."""
@@ -271,7 +274,7 @@ class _IntegerNet:
 
     def ranges(self, samples: Sequence[Sample], method: str) -> Calibration:
         """What the net's blobs hold on the samples."""
-        blobs = blobs_to_calibrate(self.program)
+        blobs = blobs_to_calibrate(self._program)
         return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
@@ -279,7 +282,7 @@ class _IntegerNet:
         rounded = self._precision.rounded
         choose = chooser(self._asked, self._table, floats)
         integers = to_integers(
-            self.program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
+            self._program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
         )
         packed: List[LayerReport] = []
         kept = {layer_name(op): reason for op, reason in integers.kept}
@@ -287,9 +290,9 @@ class _IntegerNet:
         result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, stored).pair(
             integers.pair
         )
-        for row in _rows(self.program, self._layers, choose, kept, packed):
+        for row in _rows(self._program, self._layers, choose, kept, packed):
             on_integers = row.layer in integers.noise
-            steps = [EQUALIZED] if row.layer in self.changed else []
+            steps = [EQUALIZED] if row.layer in self._changed else []
             steps += [CORRECTED] if on_integers and self._methods.correct_biases else []
             steps += [ROUNDED] if on_integers and row.layer in rounded else row.steps
             snr = integers.noise.get(row.layer, row.snr)

@@ -1,9 +1,9 @@
 """Whether a pair is good enough with some of its layers on floats: what is demanded of it, and how that is judged.
 
-A ratio is demanded of all that the net will see, not of the samples that made the pair: ranges and rounding suit those.
-So it is judged by cross-validation: a pair that one half of the samples made is run on the other half, and the other
-way round. Some samples are harder than others; how far the ratio would move with other ones, its standard error, is
-estimated by the jackknife (Efron and Stein, "The jackknife estimate of variance", 1981) and counts as missing.
+A ratio is demanded of all that the net will see, not of the samples that made the pair: its ranges suit those. So it is
+judged by cross-validation: each quarter of the samples is run on a pair whose ranges the other quarters chose. Some
+samples are harder than others; how far the ratio would move with other ones, its standard error, is estimated by the
+jackknife (Efron and Stein, "The jackknife estimate of variance", 1981) and counts as missing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 from statistics import fmean
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
-from optimize.quantization.builders import Builder, Floats, Half
+from optimize.quantization.builders import Builder, Floats, Trial
 from optimize.quantization.calibration import Sample
 from optimize.quantization.outputs import MOST_SAMPLES, OutputNoise, Sums, lower
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.signal import decibels
 from runtime_arm.pair.pair import Pair
 
-FEW = 10  # samples, which are no picture of what the net will see; half of them say nothing
+FEW = 10  # samples, which are no picture of what the net will see; parts of them say nothing
 MOST_ERROR = 3.0  # dB; more than that is one sample unlike all others, whose outputs may be all 0
 
 
@@ -38,16 +38,16 @@ class Ratio(NamedTuple):
 
 
 class Judge:
-    """Judges what a builder makes of a pair. Without a ratio that is demanded, and with too few samples to be halved,
+    """Judges what a builder makes of a pair. Without a ratio that is demanded, and with too few samples to be divided,
     ratios are those on the samples that made the pair."""
 
     def __init__(self, original: Pair, builder: Builder, samples: Sequence[Sample], demand: Demand):
         judging = demand.snr is not None and math.isfinite(demand.snr) and len(samples) >= FEW
-        halves = builder.halves() if judging else []
-        parts = halves or [Half(builder.build, samples)]
+        trials = builder.trials() if judging else []
+        parts = trials or [Trial(builder.build, samples)]
         most = MOST_SAMPLES // len(parts)
         self._parts = [(part.build, OutputNoise(original, part.others, most=most)) for part in parts]
-        self._build, self._demand, self._unseen = builder.build, demand, bool(halves)
+        self._build, self._demand, self._unseen = builder.build, demand, bool(trials)
 
     def ratio(self, floats: Floats) -> Ratio:
         """That of the pair with these layers on floats."""

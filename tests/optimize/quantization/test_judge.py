@@ -10,31 +10,31 @@ import pytest
 
 from optimize import quantize
 from optimize.quantization import QuantizationReport, judge
-from optimize.quantization.builders import Builder, Floats, Half
+from optimize.quantization.builders import Builder, Floats, Trial
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise, Sums
 from runtime_arm.pair.pair import Pair
 from tests.optimize.quantization.test_quantize import pair, samples  # noqa: F401 - a fixture
 
 
-def of(monkeypatch: pytest.MonkeyPatch, halves: Sequence[Sequence[Sums]], demand: float, count: int = FEW) -> Judge:
-    """The judge of a pair whose one output has these signals and noises on either half of the samples."""
+def of(monkeypatch: pytest.MonkeyPatch, parts: Sequence[Sequence[Sums]], demand: float, count: int = FEW) -> Judge:
+    """The judge of a pair whose one output has these signals and noises in two parts of the samples."""
 
     class Noise:
         def __init__(self, original: Pair, part: Sequence[Any], most: int):
-            self._sums = {"y": list(halves[part[0]])}
+            self._sums = {"y": list(parts[part[0]])}
 
         def sums(self, built: Any) -> Any:
             return self._sums
 
     monkeypatch.setattr(judge, "OutputNoise", Noise)
     nothing: Any = lambda floats, report: None  # noqa: E731
-    builder = Builder(nothing, lambda: [Half(nothing, [1]), Half(nothing, [0])])  # type: ignore[list-item]
+    builder = Builder(nothing, lambda: [Trial(nothing, [1]), Trial(nothing, [0])])  # type: ignore[list-item]
     given: Any = [0] * count
     return Judge(nothing, builder, given, Demand(demand, None))
 
 
-def test_both_halves_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_parts_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = of(monkeypatch, [[(1e3, 1.0)] * 4, [(1e3, 1.0)] * 4], 29.9)
     assert judged.ratio(Floats()) == pytest.approx((30.0, 30.0))
     assert judged.good(Floats())
@@ -65,8 +65,8 @@ def test_few_samples_are_judged_on_themselves(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ranges_that_fit_the_samples_alone_are_not_good_enough(pair: Pair) -> None:  # noqa: F811
-    """What one half holds is cut off by the ranges of the other: so it will be with what nobody has seen."""
-    growing = [{"x": one["x"] * np.float32(1 if place < 8 else 6)} for place, one in enumerate(samples(16))]
+    """What one part holds is cut off by the ranges of the others: so it will be with what nobody has seen."""
+    growing = [{"x": one["x"] * np.float32(1 if place < 12 else 6)} for place, one in enumerate(samples(16))]
     taken, mixed = QuantizationReport(), QuantizationReport()
     options: Any = {"activations": "int8", "calibration": "minmax", "equalize": False}
     small = quantize(pair, growing, snr=-math.inf, report=taken, **options)
