@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from statistics import fmean
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Builder, Floats, Trial
 from optimize.quantization.calibration import Sample
@@ -48,9 +48,16 @@ class Judge:
         most = MOST_SAMPLES // len(parts)
         self._parts = [(part.build, OutputNoise(original, part.others, most=most)) for part in parts]
         self._build, self._demand, self._unseen = builder.build, demand, bool(trials)
+        self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str]], Ratio] = {}
 
     def ratio(self, floats: Floats) -> Ratio:
         """That of the pair with these layers on floats."""
+        key = frozenset(floats.layers), frozenset(floats.packed)
+        if key not in self._ratios:
+            self._ratios[key] = self._ratio(floats)
+        return self._ratios[key]
+
+    def _ratio(self, floats: Floats) -> Ratio:
         outputs: Dict[str, List[Sums]] = {}
         for build, noise in self._parts:
             for name, sums in noise.sums(build(floats, QuantizationReport())).items():
