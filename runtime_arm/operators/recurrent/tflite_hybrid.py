@@ -112,8 +112,8 @@ def _rounder(op: OperatorDef, target: Array, work: Array) -> Callable[[Array], A
     rows = [column.reshape(-1) for column in (low, high, step, inverse, zero)]
 
     def round_rows(x: Array) -> Array:
-        x.min(-1, low, True)
-        x.max(-1, high, True)
+        x.min(-1, out=low, keepdims=True)
+        x.max(-1, out=high, keepdims=True)
         for row, ends in enumerate(zip(*rows[:2])):
             rows[2][row], rows[3][row], rows[4][row] = limits(*ends)
         rounded(x, inverse, zero, least, target, work)
