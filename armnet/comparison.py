@@ -27,10 +27,11 @@ from exporter.compare.spread import BlobSpread, Spread, spread_of, together
 from exporter.compare.witness import witness
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.predictor import Predictor, load
+from runtime_arm.machine.memory import portions
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
-    from exporter.common.evidence import Evidence, Seen
+    from exporter.common.evidence import Evidence
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array
 
@@ -159,7 +160,8 @@ def _compared(
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
     results = {info.name for info in predictor.pair.outputs}
     found = []
-    for portion in _portions([one for one in evidence.seen if one.blob in producers or one.blob in results]):
+    known = {one.blob: one.value.nbytes for one in evidence.seen if one.blob in producers or one.blob in results}
+    for portion in portions(known, MOST_KEPT):
         keep = [name for name in portion if name in producers]
         with sizes_assumed(predictor.inputs, given):
             ran = predictor.run(feeds, keep=keep)
@@ -171,20 +173,6 @@ def _compared(
             rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]
         found += [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, seen)]
     return found
-
-
-def _portions(seen: Sequence[Seen]) -> Iterator[List[str]]:
-    """As many blobs at a time as fit into MOST_KEPT: the pair holds all that it keeps until the end of a run."""
-    portion: List[str] = []
-    nbytes = 0
-    for blob, size in {one.blob: one.value.nbytes for one in seen}.items():
-        if portion and nbytes + size > MOST_KEPT:
-            yield portion
-            portion, nbytes = [], 0
-        portion.append(blob)
-        nbytes += size
-    if portion:
-        yield portion
 
 
 def _shaken(feeds: Feeds) -> Dict[str, Array]:

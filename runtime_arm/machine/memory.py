@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Callable, Union
+from typing import Callable, Iterator, List, Mapping, Union
 
 from runtime_arm.errors import ResourceError
 
@@ -29,3 +29,17 @@ def require_memory(nbytes: int, what: Union[str, Callable[[], str]]) -> None:
     if nbytes > limit:
         what = what if isinstance(what, str) else what()
         raise ResourceError(f"{what} needs {nbytes:,} bytes, more than the {limit:,} of this machine")
+
+
+def portions(nbytes: Mapping[str, int], most: int) -> Iterator[List[str]]:
+    """The names in their order, at a time as many as take at most so many bytes together, and at least one."""
+    portion: List[str] = []
+    taken = 0
+    for name, size in nbytes.items():
+        if portion and taken + size > most:
+            yield portion
+            portion, taken = [], 0
+        portion.append(name)
+        taken += size
+    if portion:
+        yield portion

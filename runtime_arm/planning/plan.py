@@ -20,6 +20,7 @@ from runtime_arm.planning.trace import Memory, Trace, set_lifetimes
 from runtime_arm.planning.verify import verify
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
@@ -166,11 +167,11 @@ class Segment:
         place: Optional[PlaceSteps] = None,
         kept: Optional[KeptPlan] = None,
     ):
-        draft: Optional[Draft] = None if kept is None else kept.find()
+        draft: Optional[Draft] = None if kept is None else kept.find(packed.traced)
         if draft is None:
             draft = self._draft(ops, start, env, set(fetched), set(outputs), packed, workers, place)
             if kept is not None:
-                kept.keep(draft)
+                kept.keep(draft, packed.traced.unpacked)
         self.env, self.feeds, self.steps, layout, self.border_at = draft
         self.survivors = {*fetched, *self._read_later(ops, packed)}
         self.border: Optional[Border] = None
@@ -179,7 +180,7 @@ class Segment:
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
         scratch = self._bind(layout, workers > 1)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
-        self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        self.bound = self._bound(scratch, packed, place is None)
         self.runs = [parts[0] for parts in self.bound]
         self.is_split = any(len(parts) > 1 for parts in self.bound)
         self.verify()
@@ -248,6 +249,18 @@ class Segment:
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()
         }
+
+    def _bound(self, scratch: Mapping[Step, List[Array]], packed: PackedWeights, give_back: bool) -> List[List[Run]]:
+        """The functions that run each step. give_back: the memory of weights that no step reads when it runs."""
+        unpacked = packed.traced.unpacked if give_back else None
+        if unpacked is None:
+            return [step.bind(scratch[step], packed.of(step)) for step in self.running]
+        unpacked.will_be_bound(self.steps, self._surviving().values())
+        bound = []
+        for step in self.running:
+            bound.append(step.bind(scratch[step], packed.of(step)))
+            unpacked.bound(step)
+        return bound
 
     def verify(self) -> None:
         """BrokenPlan unless every read sees what its writer wrote; nothing runs."""

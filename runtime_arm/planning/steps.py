@@ -99,6 +99,7 @@ class Step:
         self.kernel: Optional[Kernel]
         self.tiled = False
         self.buffers: Sequence[Array] = ()  # the memory of the scratch, once the step is bound
+        self.released: Sequence[Array] = ()  # constants that it does not read when it runs
         if choice is not None:
             self.kernel, self.refusals, self.workers = choice.kernel, dict(choice.refusals), 1
             self.scratch: List[TensorSpec] = [*choice.scratch]
@@ -154,7 +155,9 @@ class Step:
             return [_bind_reference(self.op, self.schema, in_specs, inputs, outputs)]
         call = Call(self.op, inputs, outputs, buffers, in_specs, self.out_specs, packed)
         with blamed_on(self.op, in_specs):
-            return [self.kernel.bind(part) for part in call.for_each_worker(self.workers)]
+            parts = [self.kernel.bind(part) for part in call.for_each_worker(self.workers)]
+        self.released = call.released
+        return parts
 
 
 def _bind_reference(

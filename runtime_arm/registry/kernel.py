@@ -8,6 +8,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
 
+from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.engine_wishes import DEFAULT, is_refused, open_variants, wanted_engines
@@ -50,6 +51,7 @@ class Call:
         self.in_specs = in_specs
         self.out_specs = out_specs
         self._packed = packed
+        self.released: List[Array] = []
         self.worker = 0
         self.workers = 1
         self.prescaled = False
@@ -80,6 +82,13 @@ class Call:
         if key not in self._packed:
             self._packed[key] = make()
         return self._packed[key]
+
+    def release(self, constant: Array) -> None:
+        """Says that the kernel has what it needs of a constant input, and does not read it when it runs: its memory may
+        be given back. ``packed`` may read it again when the net is planned for other shapes."""
+        if not any(constant is one for one in self.released):
+            drop_pages(constant)
+            self.released.append(constant)
 
     def mine(self, blocks: Sequence[Block]) -> Sequence[Block]:
         """This worker's part of ``blocks``: consecutive ones, equally many for each worker, give or take one."""
