@@ -182,7 +182,7 @@ def conv(call: Call) -> Results:
 
 @rule("tflite.QuantizedConvTranspose")
 def conv_transpose(call: Call) -> Results:
-    """TFLite has no uint8 with a scale for each filter: that is moved by 128 before the operator, and back behind it."""
+    """TFLite has no uint8 with a scale for each filter: it is moved by 128 before the operator and back behind it."""
     strides, y, stored = call.op.get_ints("strides"), quantization_of(call, "Y"), call.constant_value(1, "the weights")
     moved = stored.dtype == np.uint8 and len(call.op.get_floats("W_scales")) > 1
     x, shape = _plainly(call), call.outputs[0].shape

@@ -15,7 +15,7 @@ from optimize.passes.integers.multiply_integers import with_limits
 from optimize.passes.integers.quantised import Integers, Quantised, quantize
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal
+from optimize.rewriting.rewrite import Pass, Refusal, merged
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.transposed import transposed_of
@@ -106,7 +106,9 @@ def _whole(window: Window) -> List[int]:
 
 def _cut(integers: Integers, window: Window) -> OperatorDef:
     ends = [head + size for head, size in zip(window.head, window.image)]
-    bounds = [integers.constant(f"cut_{i}", np.array(one, np.int64)) for i, one in enumerate((window.head, ends, [1, 2]))]
+    bounds = [
+        integers.constant(f"cut_{i}", np.array(one, np.int64)) for i, one in enumerate((window.head, ends, [1, 2]))
+    ]
     return OperatorDef.of("Slice", bounds, [], domain="onnx")
 
 
@@ -120,8 +122,10 @@ def _interpolate(program: Program, resize: OperatorDef, quantize: OperatorDef) -
         raise Refusal("its result has another scale")
     picture = _picture(program, x.blob)
     moved = resized_axes(program, resize, picture) if resize.get_str("order", "NCHW") == "NCHW" else None
+    if moved is None:
+        raise Refusal("it resizes more than the height and the width")
     if not moved:
-        raise Refusal("it does not resize just the height and the width")
+        return Rewrite(rename=merged(program, y.blob, x.blob))
     sizes = [moved[axis].size if axis in moved else picture.shape[axis] for axis in (HEIGHT, WIDTH)]
     for arguments, elsewhere in interpolations(list(moved.values()), picture.shape, x.dtype):
         if sum(elsewhere) * _STEPS <= FARTHEST:

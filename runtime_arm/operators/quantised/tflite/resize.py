@@ -200,9 +200,7 @@ def _four_pixels(call: Call, block: _Block, axes: Sequence[Axis], steps: List[St
     for right in (False, True):
         for down in (False, True):
             target = product if right or down else total
-            steps += _weighted(
-                call, block, (rows[down], rows[2 + down]), (columns[right], columns[2 + right]), target
-            )
+            steps += _weighted(call, block, (rows[down], rows[2 + down]), (columns[right], columns[2 + right]), target)
             if target is product:
                 steps.append(partial(np.add, total, product, total))
     return total, product

@@ -45,7 +45,9 @@ def spread(*rest: str, more: Any = FILTERS, out: str = "t, u", weights: str = W)
         (spread("onnx.ConvTranspose(X, W) -> y  strides=[3, 3]", more=UNSIGNED, weights=ONE), [TRANSPOSED]),
         (spread("ConvTranspose(X, W) -> a  kernel=3", "Relu(a) -> y"), [TRANSPOSED, "armnet.LookUp"]),
         (
-            spread("ConvTranspose(X, W) -> a  kernel=3", "Relu(a) -> y", out="t, o", more={**FILTERS, "o": np.uint8(0)}),
+            spread(
+                "ConvTranspose(X, W) -> a  kernel=3", "Relu(a) -> y", out="t, o", more={**FILTERS, "o": np.uint8(0)}
+            ),
             [TRANSPOSED],
         ),
     ],
@@ -71,6 +73,11 @@ def test_interpolations(resize: str, zero: Any) -> None:
     assert_keeps_integers(PASS, net, beside=TIES)
 
 
+def test_a_picture_of_the_same_size_stays_as_it_is() -> None:
+    net = qdq(LINEAR, shapes=IMAGE, out="s, z", more={**RESIZE, "twice": np.ones(4, np.float32)})
+    assert types(applied(PASS, *net)) == []
+
+
 @pytest.mark.parametrize("resize", [CORNERS, LINEAR.replace("twice", "thrice")])
 def test_uint8_is_interpolated_as_floats_are_where_int8_is_too_coarse(resize: str) -> None:
     net = qdq(resize, shapes=WIDE, out="s, z", more=RESIZE)
@@ -83,7 +90,10 @@ def test_uint8_is_interpolated_as_floats_are_where_int8_is_too_coarse(resize: st
 @pytest.mark.parametrize(
     ("net", "reason"),
     [
-        (spread("ConvTranspose(X, W) -> y  kernel=3", out="t, i"), "its input and its output are integers of different"),
+        (
+            spread("ConvTranspose(X, W) -> y  kernel=3", out="t, i"),
+            "its input and its output are integers of different",
+        ),
         (spread("onnx.ConvTranspose(X, W) -> y  dilations=[2, 2]"), "it has groups or dilations, or its channels are"),
         (spread("onnx.ConvTranspose(X, W) -> y  group=2"), "it has groups or dilations, or its channels are last"),
         (
@@ -93,7 +103,7 @@ def test_uint8_is_interpolated_as_floats_are_where_int8_is_too_coarse(resize: st
         (qdq(LINEAR, shapes=IMAGE, more=RESIZE), "its result has another scale"),
         (
             qdq(LINEAR, shapes=IMAGE, out="s, z", more={**RESIZE, "twice": np.array([1, 2, 2, 2], "f4")}),
-            "it does not resize just the height and the width",
+            "it resizes more than the height and the width",
         ),
         (
             qdq(LINEAR.replace("linear", "cubic"), shapes=IMAGE, out="s, z", more=RESIZE),
