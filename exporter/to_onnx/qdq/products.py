@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def conv_transpose(call: Call) -> Results:
     image, kernel, stride, _, heads, _, output = onnx_window(call.op, size.tolist(), call.shape(1)[1:-1])
     cut = [(n - 1) * s + k - head - y for n, s, k, head, y in zip(output, stride, kernel, heads, image)]
     extra = [max(-one, 0) for one in cut]
-    options = {"strides": list(stride), "pads": [*heads, *(max(one, 0) for one in cut)]}
+    options: Dict[str, Any] = {"strides": list(stride), "pads": [*heads, *(max(one, 0) for one in cut)]}
     y = call.node(
         "ConvTranspose", x, w, *_bias(call, 3, scales), **options, output_padding=extra if any(extra) else None
     )
