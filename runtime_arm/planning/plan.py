@@ -25,6 +25,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.planning.kept_plans import KeptPlan
+    from runtime_arm.planning.late_feeds import LateFeed
 
 
 class MemoryHabits:
@@ -182,6 +183,9 @@ class Segment:
         self.bound = [step.bind(scratch[step], packed.of(step)) for step in self.running]
         self.runs = [parts[0] for parts in self.bound]
         self.is_split = any(len(parts) > 1 for parts in self.bound)
+        self._late: Dict[Value, LateFeed] = {}
+        if not self.is_split and any(step.schema.joins is not None for step in self.running):
+            self._join_late()
         self.verify()
         if self.border_at is not None:
             op = ops[self.border_at]
@@ -249,17 +253,32 @@ class Segment:
             for step, offsets in layout.scratch.items()
         }
 
+    def _join_late(self) -> None:
+        """Let steps that join feeds copy them, instead of ``feed``; workers would not see what is fed."""
+        from runtime_arm.planning.late_feeds import joined, late_feeds  # most nets start without it
+
+        surviving = set(self._surviving().values())
+        feeds = [value for value in self.feeds if value not in surviving]
+        self._late = late_feeds(self.steps, self.running, feeds)
+        if self._late:
+            self.runs = [joined(step, self._late) or run for step, run in zip(self.running, self.runs)]
+
     def verify(self) -> None:
         """BrokenPlan unless every read sees what its writer wrote; nothing runs."""
         verify(self.steps, self.running, self.feeds, self._surviving().values(), self.env.values())
 
     def feed(self, arrays: Mapping[str, Any]) -> None:
-        """Copy the inputs into their memory, except those that are given as that memory itself."""
+        """Copy the inputs into their memory, except those that are given as that memory itself, and those that a step
+        copies."""
         for value in self.feeds:
-            given = arrays[value.name]
-            if given is value.array:
+            given, array = arrays[value.name], value.array
+            if type(given) is np.ndarray and given.dtype == array.dtype:
+                if value in self._late:
+                    self._late[value].given = given
+                elif given is not array:
+                    array[...] = given
                 continue
-            np.copyto(value.array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+            np.copyto(array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
 
     def execute(self) -> None:
         """Run the steps."""
