@@ -116,8 +116,8 @@ def fc_part(call: Call) -> Tuple[Array, slice]:
 def _pays_to_turn(w: Array) -> bool:
     """Whether the product of one row with weights (K, N), stored by columns, is faster with them stored by rows.
 
-    Where weights come from memory, OpenBLAS's kernels for AVX-512 then take a quarter to a third less for columns of 500
-    to 1,300 terms and rows of 1,000 (measured on Zen 4), but more where columns are twice as long as rows.
+    Where weights come from memory, OpenBLAS's kernels for AVX-512 then take a quarter to a third less for columns of
+    500 to 1,300 terms and rows of 1,000 (measured on Zen 4), but more where columns are twice as long as rows.
     """
     terms, width = w.shape
     suits = FAR <= w.nbytes <= MOST_TURNED and terms < LONGER * width
