@@ -248,10 +248,24 @@ class Segment:
             value.bind(view(arena, offset, value.storage))
         for value, home in layout.within.items():
             value.bind(_lodging(value, home))
+        self._leave_ragged(layout)
         return {
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()
         }
+
+    def _leave_ragged(self, layout: MemoryPlan) -> None:
+        """Mark the values in tiles of which no step reads what is outside of the images, nor shares their memory."""
+        read = {
+            value
+            for step in self.steps
+            if step.kernel is None or not step.kernel.skips_outside
+            for value in step.inputs
+        }
+        read.update(self._surviving().values(), layout.within, (place.root for place in layout.within.values()))
+        for step in self.steps:
+            for value in step.outputs:
+                value.ragged = value.layout is not None and value not in read
 
     def _join_late(self) -> None:
         """Let steps that join feeds copy them, instead of ``feed``; workers would not see what is fed."""
