@@ -1,8 +1,8 @@
 """Runs one operator by one of its options between blobs in tiles, in buffers that reveal mistakes.
 
 Outputs start as NaN and scratch memory as 0xA5; inputs get their content after the kernel has been bound. Elements
-outside the image must be zero at the end; in inputs they are NaN if the kernel skips them. Each element must be written by exactly one worker. Blobs may be channel
-slices, whose neighbours must stay unchanged.
+outside the image must be zero at the end; in inputs they are NaN if the kernel skips them. Each element must be written
+by exactly one worker. Blobs may be channel slices, whose neighbours must stay unchanged.
 """
 
 from __future__ import annotations

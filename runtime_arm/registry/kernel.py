@@ -166,7 +166,8 @@ class Kernel(NamedTuple):
     splits_work: it can be bound once for each worker; each binding writes its own part of the outputs and nothing else,
     and together they write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles, arrays
     (tile, tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the
-    same for its outputs. skips_outside: its results do not depend on what is outside of the images of its inputs. hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
+    same for its outputs. skips_outside: its results do not depend on what is outside of the images of its inputs.
+    hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
     """
 
     engine: str
