@@ -285,14 +285,14 @@ class Segment:
         """Copy the inputs into their memory, except those that are given as that memory itself, and those that a step
         copies."""
         for value in self.feeds:
-            given, array = arrays[value.name], value.array
-            if type(given) is np.ndarray and given.dtype == array.dtype:
-                if value in self._late:
-                    self._late[value].given = given
-                elif given is not array:
-                    array[...] = given
-                continue
-            np.copyto(array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+            given, array, late = arrays[value.name], value.array, self._late.get(value)
+            is_plain = type(given) is np.ndarray and given.dtype == array.dtype
+            if late is not None:
+                late.given = given if is_plain else array
+            if not is_plain:
+                np.copyto(array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+            elif late is None and given is not array:
+                array[...] = given
 
     def execute(self) -> None:
         """Run the steps."""

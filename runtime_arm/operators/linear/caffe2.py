@@ -125,13 +125,14 @@ def _pays_to_turn(w: Array) -> bool:
 
 
 def _turned(w: Array) -> Array:
-    """The same (K, N), stored by rows. The memory of its columns is given back piece by piece."""
+    """The same (K, N), stored by rows. Columns that lie in a file are in memory a piece at a time; each time all that
+    were read are given back, since to read a page brings its neighbours, too."""
+    drop_pages(w.T)
     turned = np.empty(w.shape, w.dtype)
     step = max(1, TURNED_NBYTES // w[:, :1].nbytes)
     for begin in range(0, w.shape[1], step):
-        part = w[:, begin : begin + step]
-        turned[:, begin : begin + step] = part
-        drop_pages(part.T)
+        turned[:, begin : begin + step] = w[:, begin : begin + step]
+        drop_pages(w[:, : begin + step].T)
     return turned
 
 

@@ -76,6 +76,14 @@ def test_what_is_read_elsewhere_is_copied_when_a_run_begins(operators: str, fetc
     assert not np.isnan(memory).any()
 
 
+def test_arrays_of_other_kinds_are_copied_when_a_run_begins() -> None:
+    net, first, second = executor(JOINED), feeds(1), feeds(2)
+    segment = net.plan(first, ["y"])
+    segment.feed(first)  # by a run that ended here
+    other = {**second, "past": second["past"].view(np.recarray)}
+    np.testing.assert_allclose(net.run(other, ["y"])["y"], expected(second), rtol=1e-6)
+
+
 def test_inputs_of_several_joins_all_go_late() -> None:
     net = executor(f"{JOINED}\n Concat(other, a) -> more, _1  axis=2\n Exp(more) -> z", "y, z")
     for seed in (1, 2):
