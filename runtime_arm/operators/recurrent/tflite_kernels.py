@@ -107,6 +107,11 @@ def svdf_numpy(call: Call) -> Run:
     y, held = call.outputs
     newest = held.reshape(len(features), *w.shape)[..., -1]
     memory, weights = held.reshape(*y.shape, -1), w.reshape(y.shape[1], -1)
-    steps = [aged(state, held), partial(np.copyto, newest, features)]
-    steps.append(partial(EINSUM, "buk,uk->bu", memory, weights, out=y))
-    return in_turn([*steps, *([] if b is None else [into(np.add, y, b, y)])])
+    steps: List[Step] = [
+        aged(state, held),
+        partial(np.copyto, newest, features),
+        partial(EINSUM, "buk,uk->bu", memory, weights, out=y),
+    ]
+    if b is not None:
+        steps.append(into(np.add, y, b, y))
+    return in_turn(steps)
