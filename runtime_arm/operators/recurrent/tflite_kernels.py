@@ -7,8 +7,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.time_steps import by_time
+from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.common.time_steps import aged, by_time
 from runtime_arm.operators.recurrent import cells
 from runtime_arm.operators.recurrent.tflite import lstm, rnn, svdf
 from runtime_arm.operators.recurrent.unrolled import Side, scratch_of, unrolled
@@ -92,13 +92,6 @@ def rnn_numpy(call: Call) -> Run:
     side = Side(x, y, [(0, w)], [(0, r)], [(0, b)], [h], call.outputs[1:], False)
     constant = all(spec is not None and spec.value is not None for spec in call.in_specs[2:4])
     return unrolled(call, cell_of(call.op), [side], constant)
-
-
-def aged(state: Array, held: Array) -> Step:
-    """The step that moves what a memory (..., size) holds by one place, all but the first, into ``held``, whose last
-    place is to be filled. One run of numbers takes a tenth of what short rows take; what crosses from row to row lands
-    in last places."""
-    return partial(np.copyto, held.reshape(-1)[:-1], state.reshape(-1)[1:])
 
 
 @svdf.kernel("NUMPY", supports=lambda op, inputs, outputs: _refuses(inputs, outputs))

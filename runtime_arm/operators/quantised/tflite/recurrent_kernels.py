@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.time_steps import by_time
+from runtime_arm.operators.common.time_steps import aged, by_time
 from runtime_arm.operators.quantised.fixed_point_int16 import sigmoid_table, tanh_table
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import requantizer
@@ -25,7 +25,6 @@ from runtime_arm.operators.quantised.tflite.recurrent import (
     quantized_svdf,
     svdf_multipliers,
 )
-from runtime_arm.operators.recurrent.tflite_kernels import aged
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_lines, shaped
