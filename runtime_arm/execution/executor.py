@@ -113,7 +113,7 @@ class Executor:
     def _returned(self, name: str, value: Value) -> Any:
         """A copy of a fetched value that is the caller's. If it has let go of the one of the run before, this is the
         same memory: the system takes as long to give new pages as it takes to write them."""
-        if value.spec.nbytes < LEAST_PAGES or value.spec.nbytes > MOST_PAGES or value.spec.dtype == object:
+        if not LEAST_PAGES <= value.array.nbytes <= MOST_PAGES or value.spec.dtype == object:
             return value.content()
         last = self._last.get(name)
         fits = last is not None and (last.shape, last.dtype) == (value.spec.shape, value.spec.dtype)

@@ -21,10 +21,10 @@ class Value:
 
     Constants and values of an earlier segment have memory from the start and are ``foreign``: this segment neither
     places nor overwrites them. The others get their memory from ``bind``. ``layout``: the layout in memory, None for
-    the blob's own shape.
+    the blob's own shape. ragged: whether what lies outside of the images there may be anything, since no step reads it.
     """
 
-    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "spec")
+    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "ragged", "spec")
 
     def __init__(self, name: str, spec: TensorSpec, first: int, array: Optional[Array] = None):
         self.name = name
@@ -33,6 +33,7 @@ class Value:
         self.last = first
         self.foreign = array is not None
         self.layout: Layout = None
+        self.ragged = False
         self._array = array
 
     @property
@@ -154,6 +155,7 @@ class Step:
         if self.kernel is None:
             return [_bind_reference(self.op, self.schema, in_specs, inputs, outputs)]
         call = Call(self.op, inputs, outputs, buffers, in_specs, self.out_specs, packed)
+        call.ragged = bool(self.outputs) and self.outputs[0].ragged
         with blamed_on(self.op, in_specs):
             parts = [self.kernel.bind(part) for part in call.for_each_worker(self.workers)]
         self.released = call.released
