@@ -264,6 +264,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             Or Sub Xor""",
         "operators.indexing.gather": "GatherElements GatherND",
         "operators.elementwise.glu": "SwiGLU",
+        "operators.image.decoding": "ImageDecoder",
         "operators.image.grid_sample": "AffineGrid GridSample",
         "operators.norm.group": "GroupNormalization MeanVarianceNormalization",
         "operators.layout.identity": "Dropout",
