@@ -12,6 +12,7 @@ import numpy as np
 
 from runtime_arm.errors import FeedError, there_are
 from runtime_arm.machine import blas
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuned import THREADS, UNTUNED, Tuned
 from runtime_arm.planning.plan import PackedWeights, Segment
@@ -192,6 +193,7 @@ class Executor:
             self._crew.close()
             self._crew = None
 
+    @memory_for("planning")
     def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops: Sequence[OperatorDef] = self.net.op

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Callable, Union
+from contextlib import contextmanager
+from typing import Callable, Iterator, Union
 
 from runtime_arm.errors import ResourceError
 
@@ -29,3 +30,12 @@ def require_memory(nbytes: int, what: Union[str, Callable[[], str]]) -> None:
     if nbytes > limit:
         what = what if isinstance(what, str) else what()
         raise ResourceError(f"{what} needs {nbytes:,} bytes, more than the {limit:,} of this machine")
+
+
+@contextmanager
+def memory_for(purpose: str) -> Iterator[None]:
+    """Turns a MemoryError inside the block into a ResourceError of one line. It decorates functions, too."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(f"{purpose}: memory ran out: {error}".rstrip(": ")) from error
