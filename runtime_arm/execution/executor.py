@@ -6,7 +6,20 @@ import os
 import sys
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Hashable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -34,6 +47,8 @@ if TYPE_CHECKING:
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
 SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
+SMALL_KEPT = 512  # of either, while their arenas take no more than SMALL together: in loops shapes change at each turn
+SMALL = 1 << 20  # bytes
 LEAST_PAGES, MOST_PAGES = 1 << 16, 1 << 22  # bytes of results whose memory is used again
 
 
@@ -218,7 +233,7 @@ class Executor:
             self.close()
 
     def _make_room(self) -> None:
-        while len(self._entries) >= PLANS_KEPT:
+        while _are_enough(self._entries.values(), PLANS_KEPT):
             self._forget(self._entries.popitem(last=False)[1])
 
     def _make_room_behind(self, segment: Segment) -> None:
@@ -228,7 +243,9 @@ class Executor:
             segment = self._behind[segment][0]
             way.add(segment)
         for oldest in [one for one in self._behind if one not in way]:
-            if len(self._behind) >= SEGMENTS_KEPT and oldest in self._behind:
+            if not _are_enough(self._behind, SEGMENTS_KEPT):
+                break
+            if oldest in self._behind:
                 before, key = self._behind[oldest]
                 self._forget(before.successors.pop(key))
 
@@ -298,6 +315,13 @@ class Executor:
             return lambda op, inputs: _evaluate_checked(schema, op, inputs)
         subnets = SubNets(op, segment)
         return lambda op, inputs: schema.evaluate(op, [subnets, *inputs])
+
+
+def _are_enough(segments: Collection[Segment], kept: int) -> bool:
+    """Whether one of them is to be forgotten before there is another: ``kept`` are enough, or more if all are small."""
+    if len(segments) < kept:
+        return False
+    return len(segments) >= SMALL_KEPT or sum(one.arena_nbytes for one in segments) > SMALL
 
 
 def _may_have_cache() -> bool:
