@@ -389,6 +389,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.microsoft.pooling": """
             QLinearAveragePool QLinearGlobalAveragePool QLinearReduceMean QLinearSoftmax""",
         "operators.quantised.onnx.conversion": "DequantizeLinear QuantizeLinear",
+        "operators.text.tokenizer": "Tokenizer",
     },
     "tflite": {
         "operators.elementwise.tflite": "Atan2 FloorDiv Logistic RightShift",
