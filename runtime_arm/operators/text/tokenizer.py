@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, List, Sequence
 
-
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.text.onnx import blob_of, texts_of
