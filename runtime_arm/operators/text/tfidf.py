@@ -43,9 +43,9 @@ def tf_idf_vectorizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
     The pool, ``pool_int64s`` or ``pool_strings``, holds the n-grams of 1 element, then those of 2, and so on.
     ``ngram_counts`` says where each length starts, ``ngram_indexes`` which column of Y belongs to each n-gram. Only
-    n-grams of ``min_gram_length`` to ``max_gram_length`` elements are counted. Between neighbouring elements of an n-gram, up to ``max_skip_count``
-    elements may be skipped, the same number each time. ``mode``: TF is the count, IDF is the weight from ``weights``
-    (1) where the count is not 0, TFIDF is the product of count and weight.
+    n-grams of ``min_gram_length`` to ``max_gram_length`` elements are counted. Between neighbouring elements of an
+    n-gram, up to ``max_skip_count`` elements may be skipped, the same number each time. ``mode``: TF is the count,
+    IDF is the weight from ``weights`` (1) where the count is not 0, TFIDF is the product of count and weight.
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
     require(op, (x.dtype == object) == op.has("pool_strings"), "X and the pool must hold elements of one kind", x)
