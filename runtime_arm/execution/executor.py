@@ -334,7 +334,7 @@ def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) 
     """The outputs, after the shape function, which now sees the content of the inputs, has accepted them."""
     specs: Sequence[TensorSpec] = ()
     with suppress(DataDependent):
-        specs = schema.infer(op, [None if x is None else _constant("", x).spec for x in inputs])
+        specs = schema.infer(op, [None if x is None else TensorSpec.known(x) for x in inputs])
     results = list(schema.evaluate(op, inputs))
     for i, spec in enumerate(specs):
         if spec.quantization is not None:

@@ -28,6 +28,19 @@ def blob_of(texts: Sequence[str], shape: Sequence[int]) -> Array:
     return blob.reshape(tuple(shape))
 
 
+def expression(op: OperatorDef, pattern: str) -> re.Pattern[str]:
+    """A regular expression of RE2. Python's are like these, if \\w, \\d, \\s and \\b know ASCII alone.
+
+    ArgumentError for what Python does not take, such as \\C and \\pN, or takes otherwise: classes of POSIX.
+    """
+    if "[:" in pattern:
+        raise ArgumentError(op, f"classes of POSIX in {pattern!r} are not supported")
+    try:
+        return re.compile(pattern, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ArgumentError(op, f"{pattern!r} is no regular expression: {error}") from error
+
+
 @operator("StringConcat", domain="onnx", inputs=2, dtypes=("object",))
 def string_concat(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
     """Each string of X followed by the one of Y; the inputs broadcast as in NumPy."""
@@ -45,22 +58,15 @@ def string_concat_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
 def regex_full_match(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Whether each string as a whole matches ``pattern``; bool.
 
-    ONNX uses the syntax of RE2, this uses Python's: they agree except for rare constructs, such as RE2's \\C and \\pN.
+    ONNX uses the syntax of RE2, see ``expression``.
     """
-    _pattern(op)
+    expression(op, op.get_str("pattern"))
     return [x.with_dtype(np.bool_)]
-
-
-def _pattern(op: OperatorDef) -> Any:
-    try:
-        return re.compile(op.get_str("pattern"))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ArgumentError(op, f"pattern is no regular expression: {error}") from error
 
 
 @regex_full_match.reference
 def regex_full_match_reference(op: OperatorDef, x: Array) -> List[Any]:
-    pattern = _pattern(op)
+    pattern = expression(op, op.get_str("pattern"))
     return [np.array([pattern.fullmatch(text) is not None for text in texts_of(x)], np.bool_).reshape(x.shape)]
 
 

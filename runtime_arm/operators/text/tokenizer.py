@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Sequence
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.text.onnx import blob_of, texts_of
+from runtime_arm.operators.text.onnx import blob_of, expression, texts_of
 from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 
@@ -21,11 +21,11 @@ def tokenizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     ``separators``: regular expressions, one after the other, for what lies between tokens; a single empty one makes
     each character a token. ``tokenexp``: without separators, a regular expression for tokens. ``mincharnum``: tokens
     of fewer characters are left out. ``mark``: whether a row is put between the characters 2 and 3. ``pad_value``: what
-    fills up shorter rows. As in RE2, \\w, \\d, \\s and \\b know ASCII alone.
+    fills up shorter rows.
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
     for pattern in filter(None, (*op.get_strs("separators"), op.get_str("tokenexp", ""))):
-        if _compiled(op, pattern).fullmatch("") and op.get_strs("separators"):
+        if expression(op, pattern).fullmatch("") and op.get_strs("separators"):
             raise ArgumentError(op, f"the separator {pattern!r} matches where nothing is")
     if not op.get_strs("separators") and not op.get_str("tokenexp", ""):
         raise ArgumentError(op, "separators or tokenexp must say where tokens are")
@@ -37,15 +37,6 @@ def tokenizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def tokenizer_reference(op: OperatorDef, x: Array) -> List[Any]:
     rows = _rows(op, x)
     return [blob_of([token for row in rows for token in row], (*x.shape, len(rows[0]) if rows else 0))]
-
-
-def _compiled(op: OperatorDef, pattern: str) -> re.Pattern[str]:
-    if "[:" in pattern:
-        raise ArgumentError(op, f"classes of POSIX in {pattern!r} are not supported")
-    try:
-        return re.compile(pattern, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ArgumentError(op, f"{pattern!r} is no regular expression: {error}") from error
 
 
 def _rows(op: OperatorDef, x: Array) -> List[List[str]]:
@@ -65,10 +56,10 @@ def _tokens(op: OperatorDef, text: str) -> Sequence[str]:
     if separators == ("",):
         return text
     if not separators:
-        return [match.group() for match in _compiled(op, op.get_str("tokenexp", "")).finditer(text)]
+        return [match.group() for match in expression(op, op.get_str("tokenexp", "")).finditer(text)]
     pieces = [text]
     for separator in separators:
-        pattern = _compiled(op, separator)
+        pattern = expression(op, separator)
         pieces = [part for piece in pieces for part in _between(pattern, piece)]
     return pieces
 
