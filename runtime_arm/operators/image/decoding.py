@@ -13,7 +13,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}  # Pillow's, by pixel format
+_MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}  # Pillow's, by pixel format
 
 
 @operator("ImageDecoder", domain="onnx", dtypes=("uint8",))
@@ -24,8 +24,8 @@ def image_decoder(op: OperatorDef, encoded: TensorSpec) -> List[TensorSpec]:
     ``pixel_format``: RGB, BGR or Grayscale. Source: ONNX's ImageDecoder.
     """
     require(op, encoded.ndim == 1, "a file's bytes must have one dimension", encoded)
-    if _format(op) not in MODES:
-        raise ArgumentError(op, f"pixel_format must be one of {', '.join(MODES)}, got {_format(op)!r}")
+    if _format(op) not in _MODES:
+        raise ArgumentError(op, f"pixel_format must be one of {', '.join(_MODES)}, got {_format(op)!r}")
     raise DataDependent(op.type)
 
 
@@ -39,7 +39,7 @@ def image_decoder_reference(op: OperatorDef, encoded: Array) -> List[Array]:
         from PIL import Image
     try:
         with Image.open(io.BytesIO(encoded.tobytes())) as image:
-            pixels = np.asarray(image.convert(MODES[_format(op)]))
+            pixels = np.asarray(image.convert(_MODES[_format(op)]))
     except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
         raise OperatorError(op, f"no picture that can be read: {first_line(error)}") from error
     pixels = pixels.reshape(*pixels.shape[:2], -1)

@@ -11,7 +11,7 @@ from runtime_arm.operators.text.onnx import blob_of, expression, texts_of
 from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 
-START, END = "\x02", "\x03"
+_START, _END = "\x02", "\x03"
 
 
 @operator("Tokenizer", domain="com.microsoft", dtypes=("object",))
@@ -46,7 +46,7 @@ def _rows(op: OperatorDef, x: Array) -> List[List[str]]:
     if not any(rows):
         return [[] for _ in rows]
     if op.get_bool("mark"):
-        rows = [[START, *row, END] for row in rows]
+        rows = [[_START, *row, _END] for row in rows]
     width, padding = max(map(len, rows)), op.get_str("pad_value", "")
     return [[*row, *[padding] * (width - len(row))] for row in rows]
 
