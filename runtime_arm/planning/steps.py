@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from runtime_arm.errors import OperatorError
+from runtime_arm.errors import OperatorError, ResourceError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import REFERENCE, Call, Kernel, Run, no_scratch
@@ -57,8 +57,13 @@ class Value:
         self._array = array
 
     def content(self) -> Any:
-        """A copy for the caller: an array, or a QuantizedTensor if the blob is quantised."""
-        copy = self.array.copy()
+        """A copy for the caller: an array, or a QuantizedTensor if the blob is quantised. ResourceError if there is no
+        memory for it."""
+        try:
+            copy = self.array.copy()
+        except MemoryError:
+            what = f"a copy of blob {self.name!r} of shape {self.spec.shape}"
+            raise ResourceError(f"{what} needs {self.spec.nbytes:,} bytes, which are not to be had") from None
         return copy if self.spec.quantization is None else QuantizedTensor(copy, *self.spec.quantization)
 
 
