@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
 SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
-SMALL_KEPT = 512  # of either, while their arenas take no more than SMALL together: in loops shapes change at each turn
-SMALL = 1 << 20  # bytes
+SMALL_KEPT = 512  # of either, while they take no more than SMALL together: in loops shapes change at each turn
+SMALL = 1 << 22  # bytes
+STEP_NBYTES = 1 << 13  # of a step's objects and functions; measured: 9 to 14 kB
 LEAST_PAGES, MOST_PAGES = 1 << 16, 1 << 22  # bytes of results whose memory is used again
 
 
@@ -321,7 +322,8 @@ def _are_enough(segments: Collection[Segment], kept: int) -> bool:
     """Whether one of them is to be forgotten before there is another: ``kept`` are enough, or more if all are small."""
     if len(segments) < kept:
         return False
-    return len(segments) >= SMALL_KEPT or sum(one.arena_nbytes for one in segments) > SMALL
+    nbytes = sum(one.arena_nbytes + STEP_NBYTES * len(one.steps) for one in segments)
+    return len(segments) >= SMALL_KEPT or nbytes > SMALL
 
 
 def _may_have_cache() -> bool:
