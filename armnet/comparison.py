@@ -159,7 +159,7 @@ def _compared(
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
     results = {info.name for info in predictor.pair.outputs}
     found = []
-    for portion in _portions([one for one in evidence.seen if one.blob in producers or one.blob in results]):
+    for portion in portions([one for one in evidence.seen if one.blob in producers or one.blob in results]):
         keep = [name for name in portion if name in producers]
         with sizes_assumed(predictor.inputs, given):
             ran = predictor.run(feeds, keep=keep)
@@ -173,7 +173,7 @@ def _compared(
     return found
 
 
-def _portions(seen: Sequence[Seen]) -> Iterator[List[str]]:
+def portions(seen: Sequence[Seen]) -> Iterator[List[str]]:
     """As many blobs at a time as fit into MOST_KEPT: the pair holds all that it keeps until the end of a run."""
     portion: List[str] = []
     nbytes = 0

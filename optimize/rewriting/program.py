@@ -6,6 +6,8 @@ from functools import cached_property
 from itertools import islice
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from optimize.rewriting.index import Index
 from optimize.rewriting.shapes import USUAL, Examples, SpecsByName, infer_more, known_inputs
 from optimize.rewriting.single_assignment import names_mentioned, single_assignment
@@ -166,6 +168,16 @@ class Program:
     def value(self, name: str) -> Optional[Array]:
         """The content of a blob that is a weight, else None."""
         return self.weights.value(name)
+
+    def content(self, name: str) -> Optional[Array]:
+        """The content of a blob that is a weight, or is the same for each choice of open sizes, else None."""
+        if name in self.weights:
+            return self.value(name)
+        found = [None if spec is None else spec.value for spec in self.specs(name)]
+        first = found[0] if found else None
+        if first is None or any(other is None or not np.array_equal(other, first) for other in found):
+            return None
+        return first
 
     @property
     def known_specs(self) -> Sequence[SpecsByName]:
