@@ -2,10 +2,10 @@
 
 Where a new pass belongs:
 
-    UNROLLING   it takes loops and sequences apart; these passes run first, since shapes behind them are known only then,
-                and everything behind them is compared with the net that they leave
-    INTEGERS    it lets operators compute on quantised integers; these passes run before all others and by themselves,
-                since the integers may differ by a step, and everything behind them is compared with the net that they leave
+    UNTANGLING  it takes branches, loops, sequences and indexed writes apart; these passes run first, since shapes
+                behind them are known only then, and everything behind is compared with the net that they leave
+    INTEGERS    it lets operators compute on quantised integers; these passes run before those below and by themselves,
+                since the integers may differ by a step, and everything behind is compared with the net that they leave
     HALVES      it lets operators compute in float32 on what are halves; as with INTEGERS, everything behind is compared
                 with the net that it leaves
     COMPOSING   it gives operators that spell out a formula the name of that formula, which need not be Caffe2's
@@ -28,8 +28,10 @@ from optimize.passes.composing import (
     compose_hard_swish,
     compose_swish,
     compose_transposes,
+    compose_update_slice,
 )
 from optimize.passes.folding import (
+    choose_branches,
     deduplicate_weights,
     flatten_fc,
     fold_batch_norm,
@@ -57,9 +59,11 @@ from optimize.passes.removing import (
     remove_sequences,
 )
 
-UNROLLING = (
+UNTANGLING = (
+    choose_branches.PASS,
     unroll_loops.PASS,
     remove_sequences.PASS,
+    compose_update_slice.PASS,
     remove_no_ops.PASS,
     fold_constants.PASS,
     eliminate_dead_code.PASS,

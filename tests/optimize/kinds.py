@@ -439,7 +439,6 @@ def looping(d: Drawing) -> None:
     It reads a blob of the net by name, and it may leave out its condition, return it, or end early by it.
     """
     x, number = latest(d), len(d.ops)
-    n, c, h, w = d.shapes[x]
     trips, ends = int(d.draw(st.integers(0, 3))), d.draw(st.sampled_from(["", "never", "never", "early"]))
     d.weights.update({f"trips{trips}": np.array(trips, np.int64), "true": np.array(True), "one": np.array(1, np.int64)})
     go = OperatorDef.of("Less", ["trip", "one"], ["more"], domain="onnx") if ends == "early" else None

@@ -8,15 +8,14 @@ Loops inside a body are unrolled first. Each loop of a file therefore becomes at
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from optimize.passes.removing.remove_sequences import TYPES
+from optimize.rewriting.inlining import Inlined, why_apart
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
-from runtime_arm.netdef import Array, NetDef, OperatorDef
-from runtime_arm.registry.schema import lookup
+from runtime_arm.netdef import NetDef, OperatorDef
 
 MOST_TRIPS = 64
 MOST_OPERATORS = 256  # that one loop becomes
@@ -50,14 +49,9 @@ def _parts(op: OperatorDef) -> _Loop:
         raise Refusal("its body does not fit it")
     if not all(given):
         raise Refusal("a carried blob is left out")
-    for inner in body.op:
-        schema = lookup(inner)
-        if schema.control or any(True for _ in inner.subnets()):
-            raise Refusal("its body holds nets of its own")
-        if inner.control_input or not set(inner.input).isdisjoint(inner.output):
-            raise Refusal("its body depends on the order of operators")
-        if not schema.pure and inner.full_type not in TYPES:
-            raise Refusal("its body gives other results in each trip")
+    reason = why_apart(body, repeats=True)
+    if reason:
+        raise Refusal(reason)
     return _Loop(body, given, *inputs[:2], inputs[2 : 2 + carried], outputs[1 : 1 + carried], outputs[1 + carried :])
 
 
@@ -92,37 +86,14 @@ def _goes_on(program: Program, loop: _Loop) -> bool:
     return found is not None and found.size == 1 and bool(found.reshape(-1)[0])
 
 
-class _Copies:
-    """The operators and constants that stand in the loop's place."""
-
-    def __init__(self, program: Program):
-        self._program = program
-        self._taken: Set[str] = set()
-        self.operators: List[OperatorDef] = []
-        self.weights: Dict[str, Array] = {}
-
-    def fresh(self, stem: str) -> str:
-        """A name that nothing has, neither in the program nor here."""
-        name = self._program.fresh(stem)
-        while name in self._taken:
-            stem += "_"
-            name = self._program.fresh(stem)
-        self._taken.add(name)
-        return name
-
-    def trip(self, loop: _Loop, number: int, state: Sequence[str]) -> Dict[str, str]:
-        """Add one trip; the names here of what the body names."""
-        names = dict(zip(loop.state, state))
-        read = {*loop.body.external_output}.union(*(inner.input for inner in loop.body.op))
-        for name, value in ((loop.trip, np.array(number, np.int64)), (loop.condition, np.array(True))):
-            if name in read:
-                names[name] = self.fresh(f"{name}_{number}")
-                self.weights[names[name]] = value
-        for inner in loop.body.op:
-            inputs = tuple(names.get(name, name) for name in inner.input)
-            names.update((name, self.fresh(f"{name}_{number}")) for name in inner.output if name)
-            self.operators.append(inner.replace(input=inputs, output=tuple(map(names.get, inner.output, inner.output))))
-        return names
+def _trip(inlined: Inlined, loop: _Loop, number: int, state: Sequence[str]) -> Dict[str, str]:
+    """Add one trip; the names in the program of what the body names."""
+    names = dict(zip(loop.state, state))
+    read = {*loop.body.external_output}.union(*(inner.input for inner in loop.body.op))
+    for name, value in ((loop.trip, np.array(number, np.int64)), (loop.condition, np.array(True))):
+        if name in read:
+            names[name] = inlined.constant(f"{name}_{number}", value)
+    return inlined.add(loop.body, names, f"_{number}")
 
 
 def _unroll(program: Program, match: Match) -> Rewrite:
@@ -134,18 +105,18 @@ def _unroll(program: Program, match: Match) -> Rewrite:
     scanned = [(result, name) for result, name in zip(op.output[len(loop.given) :], loop.scanned) if result]
     if scanned and not trips:
         raise Refusal("what it scans is empty")
-    copies, state = _Copies(program), loop.given
+    inlined, state = Inlined(program), loop.given
     slices: List[List[str]] = [[] for _ in scanned]
     for number in range(trips):
-        names = copies.trip(loop, number, state)
+        names = _trip(inlined, loop, number, state)
         state = tuple(names.get(name, name) for name in loop.returned)
         for found, (_, name) in zip(slices, scanned):
             found.append(names.get(name, name))
-    copies.operators += [OperatorDef.of("Copy", [name], [result]) for name, result in zip(state, op.output) if result]
+    inlined.operators += [OperatorDef.of("Copy", [name], [result]) for name, result in zip(state, op.output) if result]
     for found, (result, _) in zip(slices, scanned):
-        lengths = copies.fresh(f"{result}_lengths")
-        copies.operators.append(OperatorDef.of("Concat", found, [result, lengths], axis=0, add_axis=1))
-    return Rewrite(tuple(copies.operators), copies.weights)
+        lengths = inlined.fresh(f"{result}_lengths")
+        inlined.operators.append(OperatorDef.of("Concat", found, [result, lengths], axis=0, add_axis=1))
+    return Rewrite(tuple(inlined.operators), inlined.weights)
 
 
 PASS = Pass("unroll_loops", (Rule(_loops, _unroll),))

@@ -10,16 +10,11 @@ from typing import Callable, Iterator, List, Mapping, Optional
 
 import numpy as np
 
+from optimize.rewriting.inlining import MAKERS
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
 
-MAKERS = frozenset(
-    f"onnx.{name}"
-    for name in ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence")
-)
-READERS = frozenset(f"onnx.{name}" for name in ("SequenceAt", "ConcatFromSequence", "SequenceLength"))
-TYPES = MAKERS | READERS
 MOST_ELEMENTS = 256  # and steps by which a sequence is made
 
 

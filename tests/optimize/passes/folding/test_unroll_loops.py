@@ -87,7 +87,7 @@ CASES: Tuple[Tuple[str, str, str, str, str], ...] = (
         "n, yes, x",
         "i, go, h -> go, out",
         "y",
-        "its body depends on the order of operators",
+        "it depends on the order of operators",
     ),
     ("Not(no) -> go;Relu(h) -> out", "n, yes, x", "i, go, h -> go, out", "y", "the body decides whether it goes on"),
     ("Sigmoid(h) -> out", 'none, "", x', "i, go, h -> go, out, h", "y, ys", "what it scans is empty"),
@@ -98,14 +98,14 @@ CASES: Tuple[Tuple[str, str, str, str, str], ...] = (
         'n, "", x',
         "i, go, h -> go, out",
         "y",
-        "its body gives other results in each trip",
+        "it gives other results each time",
     ),
     (
         "If(go) -> out  then_net={; Relu(h) -> out; } else_net={; Abs(h) -> out; }",
         'n, "", x',
         "i, go, h -> go, out",
         "y",
-        "its body holds nets of its own",
+        "it holds nets of its own",
     ),
 )
 

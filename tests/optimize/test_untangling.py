@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimize import Report, loops, optimize
+from optimize import Report, optimize
 from optimize.rewriting.report import operator_counts, quiet
+from optimize.untangling import untangled
 from tests.optimize import kinds
 from tests.optimize.nets import ENOUGH, assert_same_numbers, pair_of, pair_of_net
 from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
@@ -48,7 +49,8 @@ def test_lists_leave_no_trace(rows: object) -> None:
 
 def test_inner_loops_are_unrolled_first() -> None:
     inner = 'onnx.Loop(three, yes, h) -> out  body={\n net "inner": j, on, g -> on, r\n Sigmoid(g) -> r\n }'
-    net = f'net "": x, three, yes -> y\n onnx.Loop(three, yes, x) -> y  body={{\n net "body": i, go, h -> go, out\n {inner}\n }}'
+    body = f'net "body": i, go, h -> go, out\n {inner}\n'
+    net = f'net "": x, three, yes -> y\n onnx.Loop(three, yes, x) -> y  body={{\n {body} }}'
     pair = pair_of(net, WEIGHTS, {"x": (2, 6)})
     result = optimize(pair)
     assert operator_counts(result.predict_net) == {"Sigmoid": 9}
@@ -60,7 +62,7 @@ def test_nets_without_known_trips_stay_as_they_are() -> None:
         pair_of(LIST.replace("three, yes ->", "three, yes ->"), {"yes": np.array(True)}, {"x": (2, 6)}),
         Report(),
     )
-    assert loops.without_loops(pair, pair.inputs, {}, report, None, quiet) is pair
+    assert untangled(pair, pair.inputs, {}, report, None, quiet) is pair
     assert not report.steps
 
 
@@ -72,10 +74,10 @@ def test_random_nets_compute_the_same_bit_for_bit() -> None:
     def check(drawn: RandomNet) -> None:
         nonlocal changed
         pair, report = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape}), Report()
-        result = loops.without_loops(pair, pair.inputs, {}, report, None, quiet)
+        result = untangled(pair, pair.inputs, {}, report, None, quiet)
         changed += bool(report.steps)
         assert_same_numbers(pair, result, drawn.feed(), 0)
-        assert loops.without_loops(result, pair.inputs, {}, Report(), None, quiet) is result
+        assert untangled(result, pair.inputs, {}, Report(), None, quiet) is result
 
     check()
     assert changed >= ENOUGH
