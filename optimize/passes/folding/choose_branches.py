@@ -6,24 +6,16 @@ known only if the branch is.
 
 from __future__ import annotations
 
-from typing import Iterator
-
 from optimize.rewriting.inlining import Inlined, why_apart
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _branches(program: Program, start: int) -> Iterator[Match]:
-    for place in range(start, len(program.net.op)):
-        if program.net.op[place].full_type == "If":
-            yield Match((place,))
-
-
-def _choose(program: Program, match: Match) -> Rewrite:
-    (op,) = program.operators(match)
+def _choose(program: Program, op: OperatorDef) -> Rewrite:
     condition, choose = program.content(op.input[0]), lookup(op).branch
     branch = None if condition is None or choose is None else choose(op, [TensorSpec.known(condition)])
     if branch is None:
@@ -40,4 +32,4 @@ def _choose(program: Program, match: Match) -> Rewrite:
     return Rewrite((*inlined.operators, *copies))
 
 
-PASS = Pass("choose_branches", (Rule(_branches, _choose),))
+PASS = Pass("choose_branches", (rule(operator({"If"}, "op"), to=_choose),))

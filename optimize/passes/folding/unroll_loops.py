@@ -8,13 +8,14 @@ Loops inside a body are unrolled first. Each loop of a file therefore becomes at
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from optimize.rewriting.inlining import Inlined, why_apart
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import NetDef, OperatorDef
 
 MOST_TRIPS = 64
@@ -35,12 +36,6 @@ class _Loop(NamedTuple):
     scanned: Tuple[str, ...]
 
 
-def _loops(program: Program, start: int) -> Iterator[Match]:
-    for place in range(start, len(program.net.op)):
-        if program.net.op[place].full_type == "onnx.Loop":
-            yield Match((place,))
-
-
 def _parts(op: OperatorDef) -> _Loop:
     """Refusal if the loop and its body do not fit each other, or the body is more than a list of operators."""
     body, given = op.get_net("body"), op.input[2:]
@@ -52,7 +47,8 @@ def _parts(op: OperatorDef) -> _Loop:
     reason = why_apart(body, repeats=True)
     if reason:
         raise Refusal(reason)
-    return _Loop(body, given, *inputs[:2], inputs[2 : 2 + carried], outputs[1 : 1 + carried], outputs[1 + carried :])
+    (trip, condition), state = inputs[:2], inputs[2 : 2 + carried]
+    return _Loop(body, given, trip, condition, state, outputs[1 : 1 + carried], outputs[1 + carried :])
 
 
 def _trips(program: Program, op: OperatorDef, loop: _Loop) -> int:
@@ -96,8 +92,7 @@ def _trip(inlined: Inlined, loop: _Loop, number: int, state: Sequence[str]) -> D
     return inlined.add(loop.body, names, f"_{number}")
 
 
-def _unroll(program: Program, match: Match) -> Rewrite:
-    (op,) = program.operators(match)
+def _unroll(program: Program, op: OperatorDef) -> Rewrite:
     loop = _parts(op)
     trips = _trips(program, op, loop)
     if trips > MOST_TRIPS or trips * len(loop.body.op) > MOST_OPERATORS:
@@ -119,4 +114,4 @@ def _unroll(program: Program, match: Match) -> Rewrite:
     return Rewrite(tuple(inlined.operators), inlined.weights)
 
 
-PASS = Pass("unroll_loops", (Rule(_loops, _unroll),))
+PASS = Pass("unroll_loops", (rule(operator({"onnx.Loop"}, "op"), to=_unroll),))

@@ -6,13 +6,14 @@ erased and split one by one become copies, Concat and a constant.
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, List, Mapping, Optional
+from typing import Callable, List, Mapping, Optional
 
 import numpy as np
 
 from optimize.rewriting.inlining import MAKERS
-from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
+from optimize.rewriting.patterns import operator, rule
+from optimize.rewriting.program import Program, Rewrite
+from optimize.rewriting.rewrite import Pass, Refusal, source
 from runtime_arm.netdef import OperatorDef
 
 MOST_ELEMENTS = 256  # and steps by which a sequence is made
@@ -71,9 +72,8 @@ def _joined(program: Program, op: OperatorDef, elements: List[str]) -> Rewrite:
     if not elements:
         raise Refusal("the sequence is empty")
     outputs = [op.output[0], program.fresh(f"{op.output[0]}_lengths")]
-    stacks = op.get_bool("new_axis")
-    arguments = {"axis": op.get_int("axis"), **({"add_axis": 1} if stacks else {})}
-    return Rewrite((OperatorDef.of("Concat", elements, outputs, **arguments),))
+    concat = OperatorDef.of("Concat", elements, outputs, axis=op.get_int("axis"))
+    return Rewrite((concat.with_args(add_axis=1) if op.get_bool("new_axis") else concat,))
 
 
 def _length(program: Program, op: OperatorDef, elements: List[str]) -> Rewrite:
@@ -90,14 +90,12 @@ _READ: Mapping[str, Callable[[Program, OperatorDef, List[str]], Rewrite]] = {
 }
 
 
-def _read(program: Program, match: Match) -> Rewrite:
-    (op,) = program.operators(match)
+def _read(program: Program, op: OperatorDef) -> Rewrite:
     return _READ[op.full_type](program, op, _elements(program, op.input[0]))
 
 
-def _split(program: Program, match: Match) -> Rewrite:
+def _split(program: Program, op: OperatorDef) -> Rewrite:
     """As many parts as are known, as blobs, and the sequence of these."""
-    (op,) = program.operators(match)
     x, axis, given = op.input[0], op.get_int("axis", 0), any(op.input[1:])
     dims = program.dims(x)
     length = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
@@ -112,19 +110,13 @@ def _split(program: Program, match: Match) -> Rewrite:
     if not 0 < len(sizes) <= MOST_ELEMENTS:
         raise Refusal(f"there are {len(sizes)} parts")
     squeezes = not given and not op.get_bool("keepdims", True)
-    arguments = {"add_axis": 1} if squeezes else {"split": [int(size) for size in sizes]}
     parts = [program.fresh(f"{op.output[0]}_part{at}") for at in range(len(sizes))]
-    split = OperatorDef.of("Split", [x], parts, axis=axis, **arguments)
+    split = OperatorDef.of("Split", [x], parts, axis=axis)
+    split = split.with_args(add_axis=1) if squeezes else split.with_args(split=[int(size) for size in sizes])
     return Rewrite((split, OperatorDef.of("SequenceConstruct", parts, op.output, domain="onnx")))
 
 
-def _of(*types: str) -> Callable[[Program, int], Iterator[Match]]:
-    def find(program: Program, start: int) -> Iterator[Match]:
-        for place in range(start, len(program.net.op)):
-            if program.net.op[place].full_type in types:
-                yield Match((place,))
-
-    return find
-
-
-PASS = Pass("remove_sequences", (Rule(_of("onnx.SplitToSequence"), _split), Rule(_of(*_READ), _read)))
+PASS = Pass(
+    "remove_sequences",
+    (rule(operator({"onnx.SplitToSequence"}, "op"), to=_split), rule(operator(_READ, "op"), to=_read)),
+)
