@@ -25,7 +25,7 @@ def why_apart(net: NetDef, repeats: bool = False) -> Optional[str]:
         schema = lookup(op)
         if schema.control or any(True for _ in op.subnets()):
             return "it holds nets of its own"
-        if op.control_input or not set(op.input).isdisjoint(op.output):
+        if op.control_input or {*op.input} & {*op.output} - {""}:
             return "it depends on the order of operators"
         if repeats and not schema.pure and op.full_type not in MAKERS | READERS:
             return "it gives other results each time"
