@@ -28,10 +28,11 @@ from exporter.compare.spread import BlobSpread, Spread, spread_of, together
 from exporter.compare.witness import witness
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.predictor import Predictor, load
+from runtime_arm.machine.memory import portions
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
-    from exporter.common.evidence import Evidence, Seen
+    from exporter.common.evidence import Evidence
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array, OperatorDef
 
@@ -159,7 +160,8 @@ def _compared(
     """
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
     results = {info.name for info in predictor.pair.outputs}
-    shown = list(portions([one for one in evidence.seen if one.blob in producers or one.blob in results]))
+    known = {one.blob: one.value.nbytes for one in evidence.seen if one.blob in producers or one.blob in results}
+    shown = list(portions(known, MOST_KEPT))
     found = []
     for portion in shown:
         with ExitStack() as stack:  # a Predictor keeps the plan, and the memory, of each portion
@@ -188,20 +190,6 @@ def _compared_portion(
         shaken = predictor.run(_shaken(feeds), keep=keep)
         rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]
     return [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, seen)]
-
-
-def portions(seen: Sequence[Seen]) -> Iterator[List[str]]:
-    """As many blobs at a time as fit into MOST_KEPT: the pair holds all that it keeps until the end of a run."""
-    portion: List[str] = []
-    nbytes = 0
-    for blob, size in {one.blob: one.value.nbytes for one in seen}.items():
-        if portion and nbytes + size > MOST_KEPT:
-            yield portion
-            portion, nbytes = [], 0
-        portion.append(blob)
-        nbytes += size
-    if portion:
-        yield portion
 
 
 def _shaken(feeds: Feeds) -> Dict[str, Array]:

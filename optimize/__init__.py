@@ -22,6 +22,7 @@ from optimize.untangling import untangled
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.imports import lazy_names
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
@@ -39,6 +40,7 @@ __all__ = ["Report", "optimize", "pick_engines", "quantize"]
 Shapes = Mapping[str, Sequence[int]]
 
 
+@memory_for("optimize")
 def optimize(
     pair: Pair,
     engines: str = AUTO,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Optional, Union
+from typing import Any, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from runtime_arm.errors import ResourceError, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
 Chunk = Union[bytes, memoryview]
+OWN_PAGES = 1 << 14  # bytes of an array from which on pages of its own are worth the call
 
 
 def checked_path(path: Any, expected: str) -> AnyPath:
@@ -49,17 +51,33 @@ def drop_pages(content: Any) -> None:
 
     content: an array. Nothing happens to one that is not of a mapped file, and on systems that cannot do it.
     """
-    base = content
-    while isinstance(base, np.ndarray):
-        base = base.base
-    mapped = base.obj if isinstance(base, memoryview) else base
-    if not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+    mapped = mapping_of(content)
+    if mapped is None or not memoryview(mapped).readonly or not hasattr(mmap, "MADV_DONTNEED"):
         return
     start = _address(content) - _address(np.frombuffer(mapped, np.uint8))
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     length = start + content.nbytes - first
     if length > 0 and content.flags.c_contiguous:
         mapped.madvise(mmap.MADV_DONTNEED, first, length)
+
+
+def mapping_of(content: Any) -> Optional[mmap.mmap]:
+    """The mapping in which an array lies; None for other memory."""
+    base = content
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapped = base.obj if isinstance(base, memoryview) else base
+    return mapped if isinstance(mapped, mmap.mmap) else None
+
+
+def own_pages(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+    """A new array in pages of its own, which the system can take back before the array ends; small ones, and those of
+    systems that cannot do it, lie among others."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < OWN_PAGES or not hasattr(mmap, "MADV_DONTNEED"):
+        return np.empty(shape, dtype)
+    pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def _address(array: Any) -> int:

@@ -204,7 +204,7 @@ def test_a_fault_is_found_portion_by_portion(script: Dict[str, Any], monkeypatch
     feeds = {"x": rng.standard_normal((4, 8)).astype(np.float32), "w": rng.standard_normal((8, 3)).astype(np.float32)}
     evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
     monkeypatch.setitem(script["_fault"].__globals__, "witness", lambda paths, feeds: evidence)
-    monkeypatch.setattr("armnet.comparison.MOST_KEPT", 1)
+    monkeypatch.setitem(script["_fault"].__globals__, "MOST_KEPT", 1)
     assert script["_fault"]([], softmax_of_large_scores(axis=1), feeds) is None
     assert script["_fault"]([], softmax_of_large_scores(axis=0), feeds).blob == "p"
     part, reads = script["_fed_with"](softmax_of_large_scores(axis=1), {"scores": evidence.seen[0].value}, ["p"])

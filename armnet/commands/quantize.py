@@ -110,8 +110,9 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
         "--snr",
         type=decibels,
         metavar="DB",
-        help="keep layers in float until the signal-to-noise ratio of every output is at least this on the data; "
-        "none: no layer stays float for it (default: 25 with integer activations, unless --must or --table is given)",
+        help="keep layers in float until the signal-to-noise ratio of every output is at least this on other data of "
+        "the kind; none: no layer stays float for it (default: 25 with integer activations, unless --must or --table "
+        "is given)",
     )
     parser.add_argument(
         "--must",

@@ -16,6 +16,8 @@ import numpy as np
 UNIT = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 ELEMENTWISE_UNITS = 8.0  # a chain of two or three roundings, and transcendental functions good to 4 units
 RECORDED_APPROXIMATELY = 1e-3  # for recorded runs of NNPACK, relative to the largest magnitude
+HYBRID_STATE = 0.05  # for recurrent layers that round states to 8 bits in each step, of the largest magnitude: a state
+# between two integers may become either, 1/127 of the largest apart, and steps that follow have it with them
 WHOLE_NETWORK = 1e-4  # for the output of a float network with many layers, relative to its largest magnitude
 
 

@@ -369,8 +369,14 @@ class Node:
             raise ExportError(f"the fused activation {number} is not supported")
         raw = self.between("raw")
         yield raw
-        type, arguments = _ACTIVATIONS[number]
-        self.add(type, [raw], [output], **arguments)
+        dtype = _dtype(self.result())
+        if dtype.kind == "f" or number not in ACTIVATION_RANGES:
+            type, arguments = _ACTIVATIONS[number]
+            self.add(type, [raw], [output], **arguments)
+            return
+        bounds = zip(("least", "most"), ACTIVATION_RANGES[number])
+        given = ["" if bound is None else self.constant(stem, np.array(bound, dtype)) for stem, bound in bounds]
+        self.add("Clip", [raw, *given], [output], domain="onnx")
 
 
 def _dtype(tensor: Tensor) -> np.dtype[Any]:

@@ -42,7 +42,7 @@ def _scales(pair: Pair) -> Iterator[Array]:
     for op in pair.predict_net.op:
         scale = weights.value(op.input[1]) if op.type == "DequantizeLinear" else None
         if scale is not None and scale.ndim == 1:
-            yield scale
+            yield scale.astype(np.float32)
 
 
 def _half(value: Array) -> Optional[Stored]:

@@ -23,6 +23,7 @@ from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
 from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
+from optimize.quantization.samples import without
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
@@ -35,7 +36,7 @@ FOLDING = (*pipeline.COMPOSING, *pipeline.PORTABLE)
 REMOVING = (pipeline.TIDYING,)
 AUTO = "auto"
 TRIED = ("minmax", "percentile", "mse")  # ways to choose ranges, where nobody says which
-LEAST = 4  # samples that can be halved
+PARTS = 4  # of the samples, each of which judges what the others make
 ALIKE = 0.5  # dB, which say nothing
 MARGIN = 2.0  # dB by which another way must be better than min-max without equalising: what samples say varies as much
 Choose = Callable[[str], Choice]
@@ -50,6 +51,20 @@ class Floats(NamedTuple):
 
 
 Build = Callable[[Floats, QuantizationReport], Pair]
+
+
+class Trial(NamedTuple):
+    """How a pair is built of most samples, and the others, which have no say in that."""
+
+    build: Build
+    others: Sequence[Sample]
+
+
+class Builder(NamedTuple):
+    """How a pair is built of all samples, and, to judge what it makes of others, without each part of them."""
+
+    build: Build
+    trials: Callable[[], List[Trial]]
 
 
 class Methods(NamedTuple):
@@ -85,7 +100,7 @@ def weight_builder(
     table: Table,
     methods: Methods,
     progress: Progress,
-) -> Build:
+) -> Builder:
     """With layers of dynamic range, these are found before others are fused into them."""
     dynamic = DYNAMIC in {choice.activations for choice in (asked, *table.values())}
     small = pair if dynamic else optimize.optimize(pair, progress=progress)
@@ -94,24 +109,32 @@ def weight_builder(
         program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
     layers = layers_of(program)
     check_layers(table, [layer.name for layer in layers])
-    rounded: Dict[Tuple[str, str], Rounded] = {}
-    if samples and methods.round_by_data:
-        axes, choose = {layer.name: layer.axis for layer in layers}, chooser(asked, table, Floats())
+    original = program.pair(small)
 
-        def grid(layer: str, weight: Array) -> Optional[Grid]:
-            choice = choose(layer)
-            if layer not in axes or choice.activations == DYNAMIC:
-                return None
-            return grid_of(choice.weights, weight, axes[layer])
+    def of(samples: Optional[Sequence[Sample]]) -> Build:
+        choose = chooser(asked, table, Floats())
+        rounded = _rounded_alone(program, original, samples or (), choose, methods, progress)
+        return lambda floats, report: _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(
+            small
+        )
 
-        biases = Biases.COUNTED_ON if methods.correct_biases else Biases.KEPT
-        found = round_by_data(program, program.pair(small), samples, grid, biases, progress, methods.folder)
-        rounded = {(choose(layer).weights, layer): one for layer, one in found.items()}
+    return Builder(of(samples), lambda: [Trial(of(most), others) for most, others in _parts(samples or (), PARTS)])
 
-    def build(floats: Floats, report: QuantizationReport) -> Pair:
-        return _packed(program, chooser(asked, table, floats), report.layers, rounded).pair(small)
 
-    return build
+def _rounded_alone(
+    program: Program, pair: Pair, samples: Sequence[Sample], choose: Choose, methods: Methods, progress: Progress
+) -> Dict[Tuple[str, str], Rounded]:
+    """Weights of layers that compute on floats, rounded by the samples, by format and layer."""
+    if not samples or not methods.round_by_data:
+        return {}
+    axes = {layer.name: layer.axis for layer in layers_of(program) if choose(layer.name).activations == FLOAT32}
+
+    def grid(layer: str, weight: Array) -> Optional[Grid]:
+        return grid_of(choose(layer).weights, weight, axes[layer]) if layer in axes else None
+
+    biases = Biases.COUNTED_ON if methods.correct_biases else Biases.KEPT
+    found = round_by_data(program, pair, samples, grid, biases, progress, methods.folder)
+    return {(choose(layer).weights, layer): one for layer, one in found.items()}
 
 
 def _packed(
@@ -133,7 +156,7 @@ def integer_builder(
     table: Table,
     methods: Methods,
     progress: Progress,
-) -> Build:
+) -> Builder:
     """Where nobody says how ranges are chosen, or whether layers are equalized, each way is tried on each half of the
     samples and judged on the other half: ranges that leave out what is rare look good on the samples that they were
     taken from. All samples then choose the ranges.
@@ -152,7 +175,22 @@ def integer_builder(
         for method in tried
     ]
     net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples)
-    return partial(net.build, net.ranges(samples, method))
+
+    def trials() -> List[Trial]:
+        """Ranges are chosen anew; weights stay rounded by all samples, which matters little and takes long."""
+        parts = _parts(samples, PARTS)
+        return [Trial(partial(net.build, net.ranges(most, method)), others) for most, others in parts]
+
+    return Builder(partial(net.build, net.ranges(samples, method)), trials)
+
+
+def _parts(samples: Sequence[Sample], count: int) -> List[Tuple[Sequence[Sample], Sequence[Sample]]]:
+    """The samples without each of so many parts of them, and that part; nothing if they are too few. Neighbours, which
+    are often alike, are in the same part."""
+    if len(samples) < 2 * count:
+        return []
+    ends = [len(samples) * part // count for part in range(count + 1)]
+    return [(without(samples, range(*ends_of)), samples[slice(*ends_of)]) for ends_of in zip(ends, ends[1:])]
 
 
 def _best(
@@ -164,8 +202,7 @@ def _best(
     Where the half that chose the ranges lacks what the other holds, all ways are equally bad: so the worse half does
     not decide alone.
     """
-    half = len(samples) // 2
-    parts = (samples[:half], samples[half:]) if len(samples) >= LEAST else (samples,)
+    parts = [half for _, half in _parts(samples, 2)] or [samples]
     noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
 
     def ratios(net: _IntegerNet, method: str) -> List[float]:
@@ -214,6 +251,15 @@ class _IntegerNet:
         return Precision(dtype, self._methods.per_tensor, self._methods.correct_biases, rounded)
 
     @cached_property
+    def _stored(self) -> Dict[Tuple[str, str], Rounded]:
+        """The weights as layers that compute on floats may store them."""
+
+        def choose(layer: str) -> Choice:
+            return _of_floats(self._table.get(layer, self._asked))
+
+        return _rounded_alone(self._program, self._pair, self._samples, choose, self._methods, self._progress)
+
+    @cached_property
     def _layers(self) -> Dict[str, Layer]:
         return {layer.name: layer for layer in layers_of(self._program, least=1)}
 
@@ -239,11 +285,11 @@ class _IntegerNet:
             self._program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
         )
         packed: List[LayerReport] = []
-        by_format = {("int8", layer): one for layer, one in rounded.items()}
-        result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, by_format).pair(
+        kept = {layer_name(op): reason for op, reason in integers.kept}
+        stored = self._stored if kept.keys() & self._layers.keys() else {}
+        result = _packed(Program.of(integers.pair), lambda name: _of_floats(choose(name)), packed, stored).pair(
             integers.pair
         )
-        kept = {layer_name(op): reason for op, reason in integers.kept}
         for row in _rows(self._program, self._layers, choose, kept, packed):
             on_integers = row.layer in integers.noise
             steps = [EQUALIZED] if row.layer in self._changed else []

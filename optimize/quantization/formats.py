@@ -2,7 +2,8 @@
 
     float16    Caffe2's HalfToFloat unpacks it. Half the bytes; 11 bits of fraction
     bfloat16   armnet's UnpackBfloat16. Half the bytes; 8 bits of fraction, but float32's range
-    int8       ONNX's DequantizeLinear, one scale an index of one axis. A quarter of the bytes
+    int8       ONNX's DequantizeLinear, one scale an index of one axis, in float16 where that can hold all. A quarter of
+               the bytes
     int4       armnet's UnpackBlocks, one float16 scale for each 32 numbers. 4.5 bits a number
     palette    armnet's UnpackPalette: 16 values found by k-means, and 4 bits a number
 
@@ -18,11 +19,13 @@ import numpy as np
 
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef.dtypes import FLOAT
 from runtime_arm.operators.common.casting import LARGEST_HALF
 from runtime_arm.operators.quantised.packed import joined_halves
 
 FLOAT32 = "float32"
 BLOCK = 32  # numbers that share a scale in int4
+LEAST_HALF = 2.0**-16  # of scales that float16 holds with nine bits or more
 
 _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7)  # how much of the largest magnitude a scale holds; the rest saturates
 _CHUNK = 1 << 18  # numbers that are searched at a time
@@ -71,15 +74,27 @@ def int8(weight: Array, axis: int) -> Optional[Packed]:
     if not bool(np.isfinite(weight).all()):
         return None
     rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
-    scales = _best_scales(rows, 127)
+    scales = _short(_best_scales(rows, 127))
     steps = _steps(rows, scales, 127).astype(np.int8)
     moved = [weight.shape[axis], *np.delete(weight.shape, axis)]
     return _int8_of(np.moveaxis(steps.reshape(moved), 0, axis), scales, axis)
 
 
+def _short(scales: Array) -> Array:
+    """The scales, float32, rounded to float16 if none becomes too coarse for that to matter. Integers are chosen by
+    what is left."""
+    if scales.size and scales.min() >= LEAST_HALF and scales.max() <= LARGEST_HALF:
+        return scales.astype(np.float16).astype(np.float32)
+    return scales
+
+
 def _int8_of(steps: Array, scales: Array, axis: int) -> Packed:
-    stored = {"int8": np.ascontiguousarray(steps), "scale": scales}
-    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis))
+    with np.errstate(over="ignore"):
+        halves = scales.astype(np.float16)
+    short = np.array_equal(halves, scales)
+    stored = {"int8": np.ascontiguousarray(steps), "scale": halves if short else scales}
+    floats = {"output_dtype": FLOAT} if short else {}
+    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis, **floats))
 
 
 def int4(weight: Array, axis: int) -> Optional[Packed]:

@@ -14,6 +14,8 @@ from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
 MOST_SAMPLES = 16
+Sums = Tuple[float, float]  # of the squares of a signal, and of those of the noise in it
+
 _NUMBERS = "iuf"
 
 
@@ -40,20 +42,24 @@ class OutputNoise:
 
         Outputs that are no numbers do not count.
         """
+        return min(map(lower, self.sums(pair).values()), default=0.0)
+
+    def sums(self, pair: Pair) -> Dict[str, List[Sums]]:
+        """Signal and noise of each output that is of numbers, sample by sample."""
         written = {name for op in pair.predict_net.op for name in op.output}
         names = [name if name in written else own for name, own in zip(self._names, pair.predict_net.external_output)]
         actual = _outputs(pair, self._samples, names)
-        ratios = [
-            _lower([noise(wanted[name], found[name]) for wanted, found in zip(self._wanted, actual)])
+        return {
+            name: [noise(wanted[name], found[name]) for wanted, found in zip(self._wanted, actual)]
             for name, first in self._wanted[0].items()
             if name in actual[0]
             and first.dtype.kind in _NUMBERS
             and all(w[name].shape == f[name].shape for w, f in zip(self._wanted, actual))
-        ]
-        return min(ratios, default=0.0)
+        }
 
 
-def _lower(samples: Sequence[Tuple[float, float]]) -> float:
+def lower(samples: Sequence[Sums]) -> float:
+    """The ratio of all samples together, or of the median one, whichever is lower, in dB."""
     return min(decibels(samples), median(decibels([one]) for one in samples))
 
 

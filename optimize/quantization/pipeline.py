@@ -9,12 +9,13 @@ good enough.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Callable, Mapping, Optional, Sequence
 
 import optimize
-from optimize.quantization.builders import AUTO, Build, Floats, Methods, integer_builder, weight_builder
+from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.formats import FLOAT32, check_format
+from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
@@ -24,14 +25,15 @@ from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.pair.pair import Pair
 
 ROUNDINGS = ("data", "nearest")
-FEW = 10  # samples, which are no picture of what the net will see
 RANKED_ON = 4  # samples: which layers make most noise is clear soon
 GOOD_SNR = 25.0  # dB, unless something else is demanded: the error is a twentieth of the output
 
 
+@memory_for("quantize")
 def quantize(
     pair: Pair,
     samples: Optional[Samples] = None,
@@ -63,10 +65,10 @@ def quantize(
     neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what is clearly better
     on such samples. correct_biases: whether biases of integer layers take off by how much rounded weights shift means.
     rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``), "nearest" each by
-    itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs on the
-    samples, in dB; layers stay float until it is reached. accept: whether a pair is good enough; layers stay float
-    until it is. Without ``snr``, ``accept`` and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps
-    all layers on integers and takes the outputs as they are.
+    itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs, in
+    dB, on data that is like the samples (see ``judge``); layers stay float until it is reached. accept: whether a pair
+    is good enough; layers stay float until it is. Without ``snr``, ``accept`` and ``table``, integer activations must
+    reach 25 dB. ``-math.inf`` keeps all layers on integers and takes the outputs as they are.
     folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
@@ -96,12 +98,12 @@ def quantize(
         given = given if calibration != AUTO else _alike(pair, given, report, progress)
         if len(given) < FEW:
             report.notes.append(f"ranges come from {len(given)} sample(s) alone; a hundred different ones are better")
-        build = integer_builder(pair, given, asked, table, methods, progress)
+        builder = integer_builder(pair, given, asked, table, methods, progress)
     else:
-        build = weight_builder(pair, given, asked, table, methods, progress)
+        builder = weight_builder(pair, given, asked, table, methods, progress)
     if integers and not (demanding or table):
         snr = GOOD_SNR
-    result = _within(pair, build, given, _Demand(snr, accept), report, progress)
+    result = _within(pair, builder, given, Demand(snr, accept), report, progress)
     return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
 
 
@@ -134,33 +136,23 @@ def _asked(weights: str, activations: Optional[str]) -> Choice:
     return Choice(weights, activations)
 
 
-class _Demand(NamedTuple):
-    """What a pair must keep: a signal-to-noise ratio, and whatever ``accept`` looks at."""
-
-    snr: Optional[float]
-    accept: Optional[Callable[[Pair], bool]]
-
-    def met(self, pair: Pair, noise: OutputNoise) -> bool:
-        """Whether a pair keeps it."""
-        return (self.snr is None or noise.of(pair) >= self.snr) and (self.accept is None or self.accept(pair))
-
-
 def _within(
     pair: Pair,
-    build: Build,
+    builder: Builder,
     samples: Optional[Sequence[Sample]],
-    demand: _Demand,
+    demand: Demand,
     report: QuantizationReport,
     progress: Progress,
 ) -> Pair:
     """The pair that is built with the fewest float layers with which it is good enough."""
     said = list(report.notes)
+    build = builder.build
     result = build(Floats(), report)
     if not samples:
         return result
-    noise = OutputNoise(pair, samples)
-    report.output_snr = at_first = noise.of(result)
-    if demand.met(result, noise):
+    judge = Judge(pair, builder, samples, demand)
+    report.output_snr = at_first = judge.ratio(Floats()).found
+    if judge.good(Floats()):
         _warn(report, demand)
         return result
     choices = {row.layer: row.choice for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)}
@@ -170,11 +162,11 @@ def _within(
         lambda layers: before_softmax.of(build(Floats(layers), QuantizationReport())),
         progress,
     )
-    floats = _smallest(build, choices, list(alone), lambda built: demand.met(built, noise), progress)
+    floats = _smallest(choices, list(alone), judge.good, progress)
     report.layers.clear()
     report.notes[:] = said
     result = build(floats, report)
-    report.output_snr = noise.of(result)
+    report.output_snr = judge.ratio(floats).found
     report.layers[:] = [
         row._replace(
             alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats.layers else row.reason
@@ -190,7 +182,7 @@ def _within(
 
 
 def _smallest(
-    build: Build, choices: Mapping[str, Choice], worst: Sequence[str], good: Callable[[Pair], bool], progress: Progress
+    choices: Mapping[str, Choice], worst: Sequence[str], good: Callable[[Floats], bool], progress: Progress
 ) -> Floats:
     """The layers that compute on floats, so that weights take few bytes: all weights stay packed if that can be good
     enough; else as few layers as possible compute on floats, and as few of these as possible have float weights.
@@ -199,7 +191,7 @@ def _smallest(
     """
 
     def tried(floats: AbstractSet[str], packed: AbstractSet[str]) -> bool:
-        return good(build(Floats(floats, packed), QuantizationReport()))
+        return good(Floats(floats, packed))
 
     on_integers = [layer for layer in worst if choices[layer].activations != FLOAT32]
     if on_integers:
@@ -216,7 +208,7 @@ def _smallest(
     return Floats(floats, floats - wide)
 
 
-def _warn(report: QuantizationReport, demand: _Demand) -> None:
+def _warn(report: QuantizationReport, demand: Demand) -> None:
     """Says that the outputs are noisy, unless somebody has said how noisy they may be."""
     ratio = report.output_snr
     if ratio is not None and ratio < GOOD_SNR and demand == (None, None):

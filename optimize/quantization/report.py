@@ -27,7 +27,8 @@ class LayerReport(NamedTuple):
 
 @dataclass
 class QuantizationReport:
-    """Collects what ``quantize`` did. output_snr: of all outputs on the samples, in dB, where there were any."""
+    """Collects what ``quantize`` did. output_snr: of the worst output, in dB, where there were samples; on such
+    as had no say in how the pair was made if a ratio was demanded (see ``judge``)."""
 
     layers: List[LayerReport] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from enum import Enum
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from optimize.quantization.layers import layer_name
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.files import AnyPath
+from runtime_arm.machine.memory import portions
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -77,7 +78,7 @@ def round_by_data(
             layers[layer_name(op)], grids[layer_name(op)], weights[layer_name(op)] = filters, grid, value
     found: Dict[str, Rounded] = {}
     kept = Kept(folder, pair, samples)
-    for group in _groups(layers):
+    for group in portions({name: _nbytes(layer) for name, layer in layers.items()}, GROUP_NBYTES):
         words = ("rounding", biases, group, *(_digest(grids[name]) for name in group))
         before = kept.read(*words)
         part = {name: layers[name] for name in group} if not before else {}
@@ -130,18 +131,9 @@ def _terms(layer: Filters) -> int:
     return layer.shape[2] * layer.shape[3]
 
 
-def _groups(layers: Mapping[str, Filters]) -> Iterator[List[str]]:
-    group: List[str] = []
-    nbytes = 0
-    for name, layer in layers.items():
-        size = 8 * layer.shape[0] * _terms(layer) ** 2
-        if group and nbytes + size > GROUP_NBYTES:
-            yield group
-            group, nbytes = [], 0
-        group.append(name)
-        nbytes += size
-    if group:
-        yield group
+def _nbytes(layer: Filters) -> int:
+    """Of a layer's covariance."""
+    return 8 * layer.shape[0] * _terms(layer) ** 2
 
 
 def _rounded(layer: Filters, weight: Array, grid: Grid, met: Inputs, biases: Biases) -> Optional[Rounded]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Callable, Union
+from contextlib import contextmanager
+from typing import Callable, Iterator, List, Mapping, Union
 
 from runtime_arm.errors import ResourceError
 
@@ -29,3 +30,26 @@ def require_memory(nbytes: int, what: Union[str, Callable[[], str]]) -> None:
     if nbytes > limit:
         what = what if isinstance(what, str) else what()
         raise ResourceError(f"{what} needs {nbytes:,} bytes, more than the {limit:,} of this machine")
+
+
+def portions(nbytes: Mapping[str, int], most: int) -> Iterator[List[str]]:
+    """The names in their order, at a time as many as take at most so many bytes together, and at least one."""
+    portion: List[str] = []
+    taken = 0
+    for name, size in nbytes.items():
+        if portion and taken + size > most:
+            yield portion
+            portion, taken = [], 0
+        portion.append(name)
+        taken += size
+    if portion:
+        yield portion
+
+
+@contextmanager
+def memory_for(purpose: str) -> Iterator[None]:
+    """Turns a MemoryError inside the block into a ResourceError of one line. It decorates functions, too."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(f"{purpose}: memory ran out: {error}".rstrip(": ")) from error

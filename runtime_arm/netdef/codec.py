@@ -19,7 +19,9 @@ from runtime_arm.netdef.tensors import fields_of_array
 from runtime_arm.netdef.values import NetDef
 from runtime_arm.netdef.wire import UnpackedRun, encode_tag, encode_varint
 
-ALIGNMENT = 64  # bytes; the writer aligns raw_data of at least that size
+ALIGNMENT = 64  # bytes: that of raw_data of at least LARGE bytes, of which lines of a cache are read
+SMALL_ALIGNMENT = 16  # that of smaller raw_data, of which nets of small layers have many; from ALIGNMENT bytes on
+LARGE = 4096
 
 
 Piece = Union[bytes, memoryview, UnpackedRun]
@@ -63,24 +65,23 @@ def _written(pieces: list[Piece]) -> Iterator[Union[bytes, memoryview]]:
 
 
 def _aligned(field: Field, item: Any, offset: int) -> list[Piece]:
-    """The field's pieces, with filler so that the first big raw_data lies at a multiple of ALIGNMENT in the file."""
+    """The field's pieces, with filler so that the first raw_data that is not tiny lies where it should in the file."""
     blanks = 0
     while True:
         pieces = _field(field, item, blanks)
-        gap = -(offset + _position_of_raw(pieces)) % ALIGNMENT
-        if not gap or _position_of_raw(pieces) < 0:
+        gap = _gap(pieces, offset)
+        if not gap:
             return pieces
         blanks += gap
 
 
-def _position_of_raw(pieces: list[Piece]) -> int:
-    """The offset of the first big raw_data in the pieces, or -1 if there is none."""
-    position = 0
+def _gap(pieces: list[Piece], offset: int) -> int:
+    """The bytes that are missing in front of the first raw_data that is not tiny; 0 if there is none."""
     for piece in pieces:
         if isinstance(piece, memoryview) and len(piece) >= ALIGNMENT:
-            return position
-        position += len(piece)
-    return -1
+            return -offset % (ALIGNMENT if len(piece) >= LARGE else SMALL_ALIGNMENT)
+        offset += len(piece)
+    return 0
 
 
 def _items(field: Field, values: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ import io
 import os
 import pickle
 import sys
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,9 +26,14 @@ from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.machine.kept_code import put_sealed, sealed_entry
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.planning.steps import Environment
+from runtime_arm.planning.trace import Memory
 from runtime_arm.registry.kernel import Kernel, no_scratch
 from runtime_arm.registry.schema import Operator, lookup
+from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
+
+if TYPE_CHECKING:
+    from runtime_arm.planning.unpacked import Unpacked
 
 ROOM = "plans"
 LARGE = 1 << 16  # bytes; a plan with larger constants of its own is not kept
@@ -63,8 +68,11 @@ class KeptPlan:
         self._ops = ops
         self._env = env
 
-    def find(self) -> Any:
-        """What ``keep`` was given in an earlier start, with this start's constants and operators in it; else None."""
+    def find(self, memory: Memory) -> Any:
+        """What ``keep`` was given in an earlier start, with this start's constants and operators in it; else None.
+
+        memory: hears of the weights that are unpacked for it.
+        """
         content = sealed_entry(ROOM, self._key)
         if content is None:
             return None
@@ -73,18 +81,21 @@ class KeptPlan:
             stamps: Dict[str, Stamp] = pickle.load(file)
             if any(_stamp(path) != stamp for path, stamp in stamps.items()):
                 return None
-            return _Reader(file, self._ops, self._env).load()
+            return _Reader(file, self._ops, self._env, memory).load()
         except _UNREADABLE:
             return None
 
-    def keep(self, planned: Any) -> None:
-        """Keep what was planned, if it can be written, and if all of it was decided by the runtime's own code."""
+    def keep(self, planned: Any, unpacked: Optional[Iterable[Unpacked]] = None) -> None:
+        """Keep what was planned, if it can be written, and if all of it was decided by the runtime's own code.
+
+        unpacked: weights in it that the next start unpacks for itself.
+        """
         if sys.dont_write_bytecode or not all(_is_own(lookup(op)) for op in _all(self._ops)):
             return
         file = io.BytesIO()
         try:
             pickle.dump({path: _stamp(path) for path in _sources()}, file)
-            _Writer(file, self._ops, self._env).dump(planned)
+            _Writer(file, self._ops, self._env, unpacked or ()).dump(planned)
         except (pickle.PickleError, AttributeError, TypeError):
             return
         from runtime_arm.machine.cache import Room
@@ -93,13 +104,17 @@ class KeptPlan:
 
 
 class _Writer(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, ops: Sequence[OperatorDef], env: Environment):
+    def __init__(self, file: io.BytesIO, ops: Sequence[OperatorDef], env: Environment, unpacked: Iterable[Unpacked]):
         super().__init__(file, 4)
-        self._names: Dict[int, Tuple[str, object]] = {id(op): ("operator", at) for at, op in enumerate(ops)}
+        self._names: Dict[int, Tuple[str, Any]] = {id(op): ("operator", at) for at, op in enumerate(ops)}
         for name, value in env.items():
             if value.foreign:
                 self._names[id(value)] = "constant", name
                 self._names[id(value.spec.value)] = "array", name
+        for weight in unpacked:
+            of = [None if spec is None else self._names.get(id(spec.value)) for spec in weight.inputs]
+            if id(weight.op) in self._names and all(spec is None or one for spec, one in zip(weight.inputs, of)):
+                self._names[id(weight.array)] = "unpacked", (self._names[id(weight.op)][1], of)
         self._schemas: Dict[int, Tuple[str, str]] = {}
         self._ops, self._env = ops, env  # alive as long as the ids count
 
@@ -121,8 +136,10 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, ops: Sequence[OperatorDef], env: Environment):
+    def __init__(self, file: io.BytesIO, ops: Sequence[OperatorDef], env: Environment, memory: Memory):
         super().__init__(file)
+        self._memory = memory
+        self._unpacked: Dict[int, TensorSpec] = {}
         self._ops, self._env = ops, env
         self._schemas: Dict[Tuple[str, str], Operator] = {}
 
@@ -132,12 +149,24 @@ class _Reader(pickle.Unpickler):
             return self._env[name]
         if kind == "array":
             return self._env[name].spec.value
+        if kind == "unpacked":
+            return self._unpack(*name).value
         if kind == "operator":
             return self._ops[name]
         schema = self._schemas.get(name[:2])
         if schema is None:
             schema = self._schemas[name[:2]] = lookup(OperatorDef(type=name[1], domain=name[0]))
         return schema if kind == "schema" else schema.kernels[name[2]]
+
+    def _unpack(self, at: int, inputs: Sequence[Optional[Tuple[str, Any]]]) -> TensorSpec:
+        """What an operator unpacks. inputs: the names of the arrays that it reads."""
+        if at not in self._unpacked:
+            specs = [
+                None if one is None else self._env[one[1]].spec if one[0] == "array" else self._unpack(*one[1])
+                for one in inputs
+            ]
+            self._unpacked[at] = self._memory.unpack(self._ops[at], specs)
+        return self._unpacked[at]
 
 
 def _all(ops: Sequence[OperatorDef]) -> Iterator[OperatorDef]:

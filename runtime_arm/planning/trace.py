@@ -6,16 +6,19 @@ optimiser) need no special treatment.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 from runtime_arm.errors import NetError
 from runtime_arm.files import drop_pages
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.steps import FEED_STEP, Choice, Environment, Step, Value
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
 from runtime_arm.registry.specs import TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.planning.unpacked import UnpackedWeights
 
 
 class Traced(NamedTuple):
@@ -35,6 +38,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._known: Dict[int, Traced] = {}
+        self._unpacked: Optional[UnpackedWeights] = None
 
     def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Traced]:
         """What is known of the operator for inputs like these, with the same constants."""
@@ -44,6 +48,30 @@ class Memory:
 
     def keep(self, traced: Traced) -> None:
         self._known[id(traced.op)] = traced
+
+    @property
+    def unpacked(self) -> Optional[UnpackedWeights]:
+        """The weights that operators unpacked; None if there are none."""
+        return self._unpacked
+
+    def unpack(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> TensorSpec:
+        """The weight that an operator unpacks, which is not traced for it."""
+        schema, results = infer_operator(op, inputs)
+        self.keep(Traced(op, [*inputs], schema, results, None))
+        if results[0].value is not None:
+            self.has_unpacked(op, inputs, results[0].value)
+        return results[0]
+
+    def has_unpacked(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], weight: Array) -> None:
+        """An operator unpacked a weight: what is packed need not stay in memory, too."""
+        if self._unpacked is None:
+            from runtime_arm.planning.unpacked import UnpackedWeights  # most nets start without it
+
+            self._unpacked = UnpackedWeights()
+        self._unpacked.keep(op, inputs, weight)
+        for spec in inputs:
+            if spec is not None:
+                drop_pages(spec.value)
 
 
 def _is_same(one: Optional[TensorSpec], other: Optional[TensorSpec]) -> bool:
@@ -96,9 +124,9 @@ class Trace:
         if known is None:
             self._memory.keep(Traced(op, specs, schema, results, choice))
             if schema.unpacks and results[0].value is not None:
-                for spec in specs:
-                    if spec is not None:
-                        drop_pages(spec.value)
+                self._memory.has_unpacked(op, specs, results[0].value)
+        elif schema.unpacks and self._memory.unpacked is not None:
+            self._memory.unpacked.fill(results[0].value)
         return True
 
     def _follow_branch(self, index: int, op: OperatorDef, specs: Sequence[Optional[TensorSpec]]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
 
+from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.engine_wishes import DEFAULT, is_refused, open_variants, wanted_engines
@@ -29,7 +30,8 @@ class Call:
     ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
     splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
     ``mine``. ``crew_scratch`` holds the scratch of every worker, for kernels that run in ``Phases``. prescaled: whether
-    the weights are multiplied with what the activation asks for (``conv/gates.py``).
+    the weights are multiplied with what the activation asks for (``conv/gates.py``). ragged: whether a kernel may leave
+    what is outside of the images in output 0, in Tiles, as it is, for nobody reads that.
     """
 
     def __init__(
@@ -50,9 +52,11 @@ class Call:
         self.in_specs = in_specs
         self.out_specs = out_specs
         self._packed = packed
+        self.released: List[Array] = []
         self.worker = 0
         self.workers = 1
         self.prescaled = False
+        self.ragged = False
 
     def for_each_worker(self, workers: int) -> List[Call]:
         """The same call for each of so many workers, whose scratch lies in ``scratch``, one worker after the other."""
@@ -80,6 +84,13 @@ class Call:
         if key not in self._packed:
             self._packed[key] = make()
         return self._packed[key]
+
+    def release(self, constant: Array) -> None:
+        """Says that the kernel has what it needs of a constant input, and does not read it when it runs: its memory may
+        be given back. ``packed`` may read it again when the net is planned for other shapes."""
+        if not any(constant is one for one in self.released):
+            drop_pages(constant)
+            self.released.append(constant)
 
     def mine(self, blocks: Sequence[Block]) -> Sequence[Block]:
         """This worker's part of ``blocks``: consecutive ones, equally many for each worker, give or take one."""
@@ -164,7 +175,8 @@ class Kernel(NamedTuple):
     splits_work: it can be bound once for each worker; each binding writes its own part of the outputs and nothing else,
     and together they write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles, arrays
     (tile, tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the
-    same for its outputs. hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
+    same for its outputs. skips_outside: its results do not depend on what is outside of the images of its inputs.
+    hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
     """
 
     engine: str
@@ -176,6 +188,7 @@ class Kernel(NamedTuple):
     splits_work: bool = False
     reads_slices: bool = False
     writes_slices: bool = False
+    skips_outside: bool = False
     hints: Callable[[OperatorDef], Sequence[str]] = no_hints
 
     def refusal(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:

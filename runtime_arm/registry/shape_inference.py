@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.errors import ArmnetError, OperatorError, ShapeError
+from runtime_arm.files import own_pages
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.schema import DataDependent, Operator, describe, lookup
@@ -115,7 +116,7 @@ def _unpacked(
     kernel = schema.choose(op, inputs, specs)[0]
     if kernel is None or any(spec is not None and spec.quantization is not None for spec in inputs):
         return None
-    values = [np.empty(spec.shape, spec.dtype) for spec in specs]
+    values = [own_pages(spec.shape, spec.dtype) for spec in specs]
     scratch = [np.empty(spec.shape, spec.dtype) for spec in kernel.scratch(op, inputs, specs)]
     given = [None if spec is None else spec.value for spec in inputs]
     kernel.bind(Call(op, given, values, scratch, inputs, specs, {}))()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from scripts.benchmarks.part import Row
 from scripts.benchmarks.runtimes import TITLES
@@ -16,6 +16,23 @@ Ratios = Mapping[str, Mapping[str, Optional[float]]]  # by what the colour says,
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.3}
 
 
+class _Lines(NamedTuple):
+    """A panel of lines: what it shows, along the key of a row and of the part, times a factor."""
+
+    along: str
+    what: str
+    factor: float
+    title: str
+    x: str
+    y: str
+
+
+_LINES = (
+    _Lines("size", "pixel_seconds", 1e9, "Time by image size", "pixels of a side", "ns a pixel"),
+    _Lines("batch", "image_seconds", 1e3, "Time by batch", "images in a batch", "ms an image"),
+)
+
+
 def draw(results: Mapping[str, Any], path: Path) -> None:
     """Draws the parts that were measured."""
     import matplotlib
@@ -24,20 +41,16 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "armnet"
     from matplotlib import pyplot
 
-    bars = [(title, ratios) for title, ratios in _panels(results["parts"]) if ratios]
-    heights = [1.2 + _BAR * sum(map(len, ratios.values())) for _, ratios in bars] + [4.2]
+    parts = results["parts"]
+    bars = [(title, ratios) for title, ratios in _panels(parts) if ratios]
+    lines = [line for line in _LINES if parts.get(line.along)]
+    heights = [1.2 + _BAR * sum(map(len, ratios.values())) for _, ratios in bars] + [4.2] * bool(lines)
     figure = pyplot.figure(figsize=(10, sum(heights)), constrained_layout=True)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
     for place, (title, ratios) in enumerate(bars):
         _bars(figure.add_subplot(grid[place, :]), ratios, title)
-    lines = (
-        ("size", "pixel_seconds", 1e9, "Time by image size", "pixels of a side", "ns a pixel"),
-        ("batch", "image_seconds", 1e3, "Time by batch", "images in a batch", "ms an image"),
-    )
-    for column, (along, what, factor, title, x, y) in enumerate(lines):
-        axes = figure.add_subplot(grid[len(bars), column])
-        _lines(axes, results["parts"].get(along, ()), along, what, factor)
-        axes.set(title=title, xlabel=x, ylabel=f"{y} ({_BETTER})")
+    for column, line in enumerate(lines):
+        _draw_lines(figure.add_subplot(grid[len(bars), column]), parts[line.along], line)
     figure.savefig(path, **({"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 120}))
     pyplot.close(figure)
 
@@ -97,36 +110,30 @@ def _bars(axes: Any, ratios: Ratios, title: str) -> None:
     axes.set_ylim(len(networks) - 0.4, -0.6)
     axes.axvline(1, color="black", linewidth=0.9)
     axes.set_xlim(right=1.08 * max(ratio for mine in ratios.values() for ratio in mine.values() if ratio is not None))
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", pad=6 if len(ratios) < 3 else 22)  # many colours take a line below the title
     axes.set(xlabel=f"armnet's time divided by the other's ({_BETTER}; below 1 armnet is faster)")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     axes.legend(fontsize=_SMALL, ncols=len(ratios), loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def _lines(axes: Any, rows: Sequence[Row], along: str, what: str, factor: float) -> None:
+def _draw_lines(axes: Any, rows: Sequence[Row], line: _Lines) -> None:
     networks, counts = (sorted({row[key] for row in rows}) for key in ("network", "threads"))
     for network, threads in sorted({(row["network"], row["threads"]) for row in rows}):
-        points = _points(rows, network, threads, along, what, factor)
         colour, style = _COLOURS[networks.index(network) % len(_COLOURS)], ("-", "--", ":")[counts.index(threads) % 3]
-        axes.plot(*points, style, marker="o", markersize=3.5, color=colour, label=f"{network}, {_threads(threads)}")
+        mine = [row for row in rows if (row["network"], row["threads"]) == (network, threads)]
+        x, y = [row[line.along] for row in mine], [row[line.what] * line.factor for row in mine]
+        axes.plot(x, y, style, marker="o", markersize=3.5, color=colour, label=f"{network}, {_threads(threads)}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    values = sorted({row[along] for row in rows})
+    values = sorted({row[line.along] for row in rows})
     axes.set_xticks(values, [str(value) for value in values], fontsize=_SMALL, rotation=45)
     axes.minorticks_off()
     axes.yaxis.set_major_locator(_round_numbers())
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
-    if rows:
-        axes.legend(fontsize=_SMALL - 1, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
-
-
-def _points(
-    rows: Sequence[Row], network: str, threads: int, along: str, what: str, factor: float
-) -> Tuple[List[float], List[float]]:
-    mine = [row for row in rows if (row["network"], row["threads"]) == (network, threads)]
-    return [row[along] for row in mine], [row[what] * factor for row in mine]
+    axes.set(title=line.title, xlabel=line.x, ylabel=f"{line.y} ({_BETTER})")
+    axes.legend(fontsize=_SMALL - 1, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
 
 
 def _round_numbers() -> Any:

@@ -90,6 +90,16 @@ def resize(call: Call) -> Results:
     return as_it_is(call, inputs, axes=None)
 
 
+@rule("onnx.DequantizeLinear")
+def dequantize(call: Call) -> Results:
+    """onnxruntime knows no scales of another type than the result's."""
+    result = dtype_of(call.op.get_int("output_dtype", 0))
+    if result is None or call.dtype(1) == result:
+        return as_it_is(call, output_dtype=None)
+    scale = call.node("Cast", call.input(1), to=result)
+    return as_it_is(call, [call.x, scale, *call.inputs[2:]], output_dtype=None)
+
+
 @rule("onnx.Unique")
 def unique(call: Call) -> Results:
     """onnxruntime has only int64 among the integer types."""

@@ -48,11 +48,13 @@ class Panels:
         self._panels = in_lines(panels) if fitting else np.ascontiguousarray(panels)
 
     @classmethod
-    def of(cls, call: Call, key: str, rows: int, make: Callable[[], Array]) -> Panels:
-        """The panels of the call's operator, made once for all plans that multiply about as many rows; it may hint at
-        their width."""
+    def of(cls, call: Call, key: str, rows: int, weight: Array, matrices_of: Callable[[Array], Array]) -> Panels:
+        """The panels that the call's operator needs of a weight, made once for all plans that multiply about as many
+        rows; it may hint at their width. The kernel does not read the weight itself."""
         panel = hint(call.op, PANEL)
-        panels: Panels = call.packed(f"{key} by {rows} in {panel}", lambda: cls(make(), rows, panel))
+        panels: Panels = call.packed(f"{key} by {rows} in {panel}", lambda: cls(matrices_of(weight), rows, panel))
+        if not np.may_share_memory(panels._panels, weight):
+            call.release(weight)
         return panels
 
     @property
@@ -146,8 +148,7 @@ def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
 @lru_cache(None)
 def multiplies_small() -> bool:
     """Whether this BLAS has kernels for small matrices: OpenBLAS from 0.3.17 on CPUs with AVX-512."""
-    library = blas.loaded()
-    return library is not None and library.core in ("SkylakeX", "Cooperlake", "SapphireRapids")
+    return blas.is_wide()
 
 
 @lru_cache(None)

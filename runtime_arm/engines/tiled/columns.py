@@ -46,7 +46,6 @@ from runtime_arm.engines.tiled.strips import (
     parts_of,
 )
 from runtime_arm.engines.tiled.way import output_layout
-from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
@@ -123,8 +122,7 @@ class Columns:
         convolution, y, to = self.convolution, self.y, output_layout(self)
         steps: List[Step] = clear_borders(call, to)
         most = self.most_positions(call.op, block_nbytes(call.op))
-        panels = Panels.of(call, "by channel", min(most, y.body), lambda: by_channel(call.inputs[1]))
-        drop_pages(call.inputs[1])
+        panels = Panels.of(call, "by channel", min(most, y.body), call.inputs[1], by_channel)
         strips, filters = parts_of(call, y, most, convolution.terms * y.channels, panels.group)
         panels = panels.columns(filters)
         biases = bias(call, filters)

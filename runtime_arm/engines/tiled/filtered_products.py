@@ -175,7 +175,7 @@ class FilteredProducts:
         limits = _limits(depthwise)
         inner = limits[:-1] if self.is_dense else limits
         passes = [project.packed(f"limit {at}", partial(epilogue.by_channel, *one)) for at, one in enumerate(inner)]
-        panels = Panels.of(project, "by channel", y.body, lambda: by_channel(project.inputs[1]))
+        panels = Panels.of(project, "by channel", y.body, project.inputs[1], by_channel)
         biases = epilogue.bias(project)
         steps: List[Step] = clear_borders(project, y)
         for rows in project.mine(self.strips(project.workers)):

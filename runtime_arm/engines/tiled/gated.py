@@ -79,7 +79,7 @@ class Gated:
         """The function that runs the convolution that ``call`` is of, whose input 0 lies as ``of`` says."""
         y, x = self.columns.y, in_tiles(call.inputs[0], self.of)[0]
         most = self.columns.most_positions(call.op, block_nbytes(call.op))
-        panels = Panels.of(call, "by channel", min(most, y.body), lambda: by_channel(call.inputs[1]))
+        panels = Panels.of(call, "by channel", min(most, y.body), call.inputs[1], by_channel)
         strips, filters = parts_of(call, y, most, panels.depth * y.channels, panels.group)
         panels, buffer = panels.columns(filters), call.scratch[1]
         steps: List[Step] = clear_borders(call, y)
@@ -141,6 +141,7 @@ def _option(inputs: Specs, way: Gated) -> Option:
         splits_work=True,
         reads_slices=y.channels > 1 and isinstance(way.of, Tiles),
         writes_slices=y.channels > 1,
+        skips_outside=True,
     )
     return Option(layouts, (y,), kernel, way.work)
 

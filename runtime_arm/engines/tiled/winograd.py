@@ -51,7 +51,6 @@ from runtime_arm.engines.tiled.strips import (
 )
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
 from runtime_arm.engines.tiled.way import Way, output_layout
-from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work
@@ -114,9 +113,9 @@ class Winograd:
             call,
             f"f{x.tile}x{x.tile}_3x3",
             min(most, y.body),
-            lambda: transform_filters(x.tile, x.tile, self.taps(call.inputs[1])),
+            call.inputs[1],
+            lambda w: transform_filters(x.tile, x.tile, self.taps(w)),
         )
-        drop_pages(call.inputs[1])
         strips, mine = parts_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
         return bind_strips(call, self, Part(strips, mine, partial(self.pixels_of, call, filters.columns(mine), mine)))
 

@@ -108,9 +108,14 @@ def _rounder(op: OperatorDef, target: Array, work: Array) -> Callable[[Array], A
     asymmetric = op.get_bool("asymmetric")
     limits, least = (asymmetric_range, -128) if asymmetric else (symmetric_range, -127)
 
+    low, high, step, inverse, zero = np.empty((5, *target.shape[:-1], 1), np.float32)
+    rows = [column.reshape(-1) for column in (low, high, step, inverse, zero)]
+
     def round_rows(x: Array) -> Array:
-        ranges = [limits(*ends) for ends in zip(x.min(-1).flat, x.max(-1).flat)]
-        step, inverse, zero = (np.array(column, np.float32).reshape(*x.shape[:-1], 1) for column in zip(*ranges))
+        x.min(-1, out=low, keepdims=True)
+        x.max(-1, out=high, keepdims=True)
+        for row, ends in enumerate(zip(*rows[:2])):
+            rows[2][row], rows[3][row], rows[4][row] = limits(*ends)
         rounded(x, inverse, zero, least, target, work)
         np.multiply(target, step, target)
         return target

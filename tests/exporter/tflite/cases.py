@@ -126,6 +126,9 @@ for _name, _options in (("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "M
     case(f"{_name}:channels", [floats(*PICTURE), [positive(4)]], _options, FusedActivationFunction=1)
     case(f"{_name}:broadcast", [floats(2, 1, 6, 4), positive(7, 1, 4)], _options, FusedActivationFunction=3)
     case(f"{_name}:int32", [integers(-50, 50, 3, 4), integers(1, 9, 3, 4)], _options)
+    for _activation in (1, 2, 3):
+        _given = [integers(-50, 50, 3, 4), integers(1, 9, 3, 4)]
+        case(f"{_name}:int32_activation_{_activation}", _given, _options, FusedActivationFunction=_activation)
 for _name in (
     "MAXIMUM",
     "MINIMUM",

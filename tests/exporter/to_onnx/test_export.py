@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from armnet.__main__ import main
 from device_tests.suite.tolerance import assert_close, assert_network_close
-from optimize import optimize
+from optimize import optimize, quantize
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -81,6 +81,17 @@ def test_the_model_takes_any_batch(batch: int) -> None:
     x = np.random.default_rng(0).standard_normal((batch, 3, 8, 8)).astype(np.float32)
     with Predictor(pair, threads=1) as predictor:
         assert_close(run(to_onnx(pair), {"x": x})[0], predictor.run([x])["y"], terms=256)
+
+
+def test_packed_weights_stay_packed_and_onnxruntime_unpacks_them() -> None:
+    """With scales of float16, for which onnxruntime has no floats in float32."""
+    weights = {"w": np.random.default_rng(0).standard_normal((16, 3, 5, 5)).astype(np.float32)}
+    pair = quantize(pair_of('net "n": x, w -> y\n Conv(x, w) -> y  kernel=5', weights))
+    assert {op.arg[0].t.dtype for op in pair.init_net.op if op.arg[0].t is not None} == {np.dtype("f2"), np.dtype("i1")}
+    model, x = to_onnx(pair), np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    with Predictor(pair, threads=1) as predictor:
+        assert_close(run(model, {"x": x})[0], predictor.run({"x": x})["y"], terms=75)
+    assert len(model.SerializeToString()) < 3 * weights["w"].size
 
 
 def test_saved_and_built_in_memory_are_the_same_model(tmp_path: Path) -> None:

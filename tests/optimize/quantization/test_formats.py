@@ -90,3 +90,14 @@ def test_scales_lie_along_the_axis_asked_for() -> None:
     assert packed is not None
     assert packed.stored["scale"].shape == (6,)
     assert np.square(restored(packed) - weight).sum() < 1e-4 * np.square(weight).sum()
+
+
+def test_scales_take_two_bytes_where_that_is_no_coarser() -> None:
+    """Of scales of tiny weights, float16 would leave too little."""
+    weight = weights(4, (64, 40))
+    for factor, dtype in ((1.0, np.float16), (1e-5, np.float32), (1e9, np.float32)):
+        packed = FORMATS["int8"](weight * np.float32(factor), 0)
+        assert packed is not None
+        assert packed.stored["scale"].dtype == dtype
+        assert restored(packed).dtype == np.float32
+        assert np.square(restored(packed) / factor - weight).sum() < 2e-4 * np.square(weight).sum()

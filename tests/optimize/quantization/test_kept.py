@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from optimize import quantize
-from optimize.quantization import kept
+from optimize.quantization import QuantizationReport, builders, kept
+from optimize.quantization.builders import Floats, Methods
 from optimize.quantization.kept import removed
+from optimize.quantization.table import Choice
+from optimize.rewriting.report import quiet
 from runtime_arm.errors import ResourceError
 from runtime_arm.pair.pair import Pair
 from tests.optimize.quantization.test_quantize import pair, samples  # noqa: F401 - a fixture
@@ -38,7 +41,7 @@ def keep_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("calibration", "most", "spared"), [("minmax", 24, 5), ("percentile", 50, 30), ("minmax", 60, 30)]
+    ("calibration", "most", "spared"), [("minmax", 24, 5), ("percentile", 50, 25), ("minmax", 60, 30)]
 )
 def test_a_killed_run_goes_on(pair: Pair, tmp_path: Path, calibration: str, most: int, spared: int) -> None:  # noqa: F811
     options: Any = {"activations": "int8", "calibration": calibration}
@@ -64,6 +67,20 @@ def test_what_is_kept_belongs_to_a_net_its_samples_and_a_method(pair: Pair, tmp_
             arguments: Any = {"activations": "int8", **options}
             found = quantize(pair, samples(4, seed), folder=tmp_path, **arguments)
             assert found.init_net.to_bytes() == quantize(pair, samples(4, seed), **arguments).init_net.to_bytes()
+
+
+def test_what_is_kept_of_most_samples_belongs_to_those(pair: Pair, tmp_path: Path) -> None:  # noqa: F811
+    """Ranges are chosen without each quarter of the samples."""
+    sizes = np.repeat([1, 5, 9, 1], 3).astype(np.float32)
+    varied = [{"x": sample["x"] * size} for sample, size in zip(samples(12), sizes)]
+    ranges = []
+    for folder in (None, tmp_path):
+        found = builders.integer_builder(
+            pair, varied, Choice("int8", "int8"), {}, Methods("minmax", False, False, True, True, folder), quiet
+        ).trials()
+        ranges.append([trial.build(Floats(), QuantizationReport()).predict_net.to_text() for trial in found])
+    assert ranges[0] == ranges[1]
+    assert len(set(ranges[0])) > 1
 
 
 def test_files_that_cannot_be_read_count_as_none_and_a_folder_that_cannot_be_written_is_named(

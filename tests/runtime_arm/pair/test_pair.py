@@ -15,7 +15,7 @@ import pytest
 
 from runtime_arm.errors import ArmnetError, FormatError, NetError, PairError, ResourceError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.netdef.codec import ALIGNMENT
+from runtime_arm.netdef.codec import SMALL_ALIGNMENT
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair, read_net
 from tests.support.paths import ROOT, module_at
@@ -75,7 +75,7 @@ def test_saving_over_the_loaded_pair_replaces_it(tmp_path: Path) -> None:
 def test_weights_stay_in_the_file(tmp_path: Path) -> None:
     make_pair().save(tmp_path)
     array = Pair.load(tmp_path).init_net.op[0].get_tensor("values")
-    assert array.__array_interface__["data"][0] % ALIGNMENT == 0
+    assert array.__array_interface__["data"][0] % SMALL_ALIGNMENT == 0
     assert array.base is not None
     assert not array.flags.owndata
     assert not array.flags.writeable

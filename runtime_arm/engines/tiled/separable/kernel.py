@@ -296,7 +296,7 @@ def _project(call: Call, block: SeparableBlock, strip: Strip, buffers: _Buffers)
         for target, results in planes:
             yield from _multiply(weights, results, target.T)
         return
-    panels = Panels.of(call, "project", strip.size, lambda: _with_bias(call.inputs[5], call.inputs[6]))
+    panels = Panels.of(call, "project", strip.size, call.inputs[5], lambda w: _with_bias(w, call.inputs[6]))
     for target, results in planes:
         yield from panels.multiply(results.T[None], target[None])
 

@@ -204,7 +204,8 @@ def _refuse_but_scales_of_an_axis(op: OperatorDef, inputs: Specs, outputs: Seque
     """What DequantizeLinear takes for weights: a scale for each index of an axis."""
     scale = inputs[1]
     assert scale is not None
-    if outputs[0].dtype != np.float32 or scale.dtype != np.float32 or op.has("format") or op.get_int("block_size", 0):
+    short = scale.dtype in (np.float32, np.float16)
+    if outputs[0].dtype != np.float32 or not short or op.has("format") or op.get_int("block_size", 0):
         return "only for float32, without blocks"
     if scale.size == 1:
         return "one scale needs no axis"
@@ -216,7 +217,7 @@ def _dequantize_axis(call: Call) -> Run:
     x, y, scale = call.inputs[0], call.outputs[0], call.inputs[1]
     zero = call.inputs[2] if len(call.inputs) > 2 else None
     check_scale(call.op, "the input", scale)
-    scales = call.packed("scales", lambda: _aligned(call.op, scale, x.shape))
+    scales = call.packed("scales", lambda: _aligned(call.op, scale, x.shape).astype(np.float32))
     shift = None if zero is None or not zero.any() else _aligned(call.op, zero, x.shape).astype(np.float32)
 
     def run() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
+from device_tests.suite.tolerance import HYBRID_STATE, assert_network_close
 from tests.support.operands import random, tflite
 
 RECURRENCE = 8.0  # rounding errors of a state propagate to the next steps, damped by gates below 1
@@ -75,7 +76,7 @@ def test_more_steps(type: str, batch: int) -> None:
             borders += 1
             results = run_kernel(op, operands, "INT8", WEIGHTS[op.type]), run_kernel(op, operands)
             for actual, expected in zip(*results):
-                np.testing.assert_allclose(actual, expected, atol=0.05)
+                assert_network_close(actual, expected, relative=HYBRID_STATE)
     assert borders <= 3
 
 

@@ -1,0 +1,83 @@
+"""Whether a pair is good enough with some of its layers on floats: what is demanded of it, and how that is judged.
+
+A ratio is demanded of all that the net will see, not of the samples that made the pair: its ranges suit those. So it is
+judged by cross-validation: each quarter of the samples is run on a pair whose ranges the other quarters chose. Some
+samples are harder than others; how far the ratio would move with other ones, its standard error, is estimated by the
+jackknife (Efron and Stein, "The jackknife estimate of variance", 1981) and counts as missing.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+from typing import AbstractSet, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from optimize.quantization.builders import Builder, Floats, Trial
+from optimize.quantization.calibration import Sample
+from optimize.quantization.outputs import MOST_SAMPLES, OutputNoise, Sums, lower
+from optimize.quantization.report import QuantizationReport
+from optimize.quantization.signal import decibels
+from runtime_arm.pair.pair import Pair
+
+FEW = 10  # samples, which are no picture of what the net will see; parts of them say nothing
+MOST_ERROR = 3.0  # dB; more than that is one sample unlike all others, whose outputs may be all 0
+
+
+class Demand(NamedTuple):
+    """What a pair must keep: a signal-to-noise ratio in dB, and whatever ``accept`` looks at."""
+
+    snr: Optional[float]
+    accept: Optional[Callable[[Pair], bool]]
+
+
+class Ratio(NamedTuple):
+    """The signal-to-noise ratio of the worst output, in dB, and the least that it may be taken for."""
+
+    found: float
+    sure: float
+
+
+class Judge:
+    """Judges what a builder makes of a pair. Without a ratio that is demanded, and with too few samples to be divided,
+    ratios are those on the samples that made the pair."""
+
+    def __init__(self, original: Pair, builder: Builder, samples: Sequence[Sample], demand: Demand):
+        judging = demand.snr is not None and math.isfinite(demand.snr) and len(samples) >= FEW
+        trials = builder.trials() if judging else []
+        parts = trials or [Trial(builder.build, samples)]
+        most = MOST_SAMPLES // len(parts)
+        self._parts = [(part.build, OutputNoise(original, part.others, most=most)) for part in parts]
+        self._build, self._demand, self._unseen = builder.build, demand, bool(trials)
+        self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str]], Ratio] = {}
+
+    def ratio(self, floats: Floats) -> Ratio:
+        """That of the pair with these layers on floats."""
+        key = frozenset(floats.layers), frozenset(floats.packed)
+        if key not in self._ratios:
+            self._ratios[key] = self._ratio(floats)
+        return self._ratios[key]
+
+    def _ratio(self, floats: Floats) -> Ratio:
+        outputs: Dict[str, List[Sums]] = {}
+        for build, noise in self._parts:
+            for name, sums in noise.sums(build(floats, QuantizationReport())).items():
+                outputs.setdefault(name, []).extend(sums)
+        found = min(map(lower, outputs.values()), default=0.0)
+        if not self._unseen:
+            return Ratio(found, found)
+        return Ratio(found, min((lower(sums) - _error(sums) for sums in outputs.values()), default=0.0))
+
+    def good(self, floats: Floats) -> bool:
+        """Whether that pair is good enough."""
+        snr, accept = self._demand
+        if snr is not None and self.ratio(floats).sure < snr:
+            return False
+        return accept is None or accept(self._build(floats, QuantizationReport()))
+
+
+def _error(samples: Sequence[Sums]) -> float:
+    """The standard error of the ratio of all samples together."""
+    count = len(samples)
+    without = [decibels([*samples[:place], *samples[place + 1 :]]) for place in range(count)] if count > 1 else [0.0]
+    mean = fmean(without)
+    return min(MOST_ERROR, math.sqrt((count - 1) / count * sum((one - mean) ** 2 for one in without)))
