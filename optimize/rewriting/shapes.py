@@ -42,6 +42,7 @@ Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis 
 FIRST, OTHER, STEP = 2, 224, 32
 PLANE = 2
 SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those: tables of positions end somewhere
+LARGEST_VALUE = 1 << 20  # bytes of what follows from known sizes; larger ones say nothing about shapes
 LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
 # How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.
 VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
@@ -265,7 +266,7 @@ def _infer(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Union[Seq
     if any(name and spec is None for name, spec in zip(op.input, inputs)):
         return []
     try:
-        return infer_operator(op, inputs)[1]
+        return infer_operator(op, inputs, LARGEST_VALUE)[1]
     except DataDependent:
         return Stop(f"{op.signature()}: the shape of what it makes depends on data", refused=False)
     except ArmnetError as error:

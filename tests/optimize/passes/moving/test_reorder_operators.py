@@ -46,6 +46,12 @@ def test_without_shapes_nothing_moves() -> None:
     assert not applied(PASS, WIDE).report.steps
 
 
+def test_what_sequences_hold_is_not_planned() -> None:
+    made = "onnx.SequenceConstruct(a1, b1) -> s\n    onnx.SequenceLength(s) -> k\n    Sum(a1"
+    net = WIDE.replace("Sum(a1", made).replace("-> y\n    Sig", "-> y, k\n    Sig")
+    assert not applied(PASS, net, shapes=SHAPE).report.steps
+
+
 def test_open_sizes_are_tried_out() -> None:
     assert applied(PASS, WIDE, shapes={"x": ["batch", 4, "height", "width"]}).report.steps
 
