@@ -144,6 +144,7 @@ def _not_quantised(program: Program, op: OperatorDef) -> bool:
 
 
 def with_limits(layer: Operator) -> List[Operator]:
+    """A QuantizeLinear of the layer, and one of the layer's result after ReLU or Clip."""
     return [quantize(layer), quantize(operator(LIMITING, "activation")(layer))]
 
 
