@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -33,7 +34,7 @@ from runtime_arm.pair.pair import Pair
 if TYPE_CHECKING:
     from exporter.common.evidence import Evidence
     from runtime_arm.files import AnyPath
-    from runtime_arm.netdef import Array
+    from runtime_arm.netdef import Array, OperatorDef
 
 TOLERANCE = 1e-4  # of a blob's largest magnitude
 SAMPLES = 3  # of random inputs
@@ -159,20 +160,36 @@ def _compared(
     """
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
     results = {info.name for info in predictor.pair.outputs}
-    found = []
     known = {one.blob: one.value.nbytes for one in evidence.seen if one.blob in producers or one.blob in results}
-    for portion in portions(known, MOST_KEPT):
-        keep = [name for name in portion if name in producers]
-        with sizes_assumed(predictor.inputs, given):
-            ran = predictor.run(feeds, keep=keep)
-        ours = {name: ran[name] for name in portion}
-        rows = divergences(evidence, ours, producers, tolerance)
-        seen = [one for one in evidence.seen if one.blob in ours]
-        if wide and any(row.diverges for row in rows):
-            shaken = predictor.run(_shaken(feeds), keep=keep)
-            rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]
-        found += [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, seen)]
+    shown = list(portions(known, MOST_KEPT))
+    found = []
+    for portion in shown:
+        with ExitStack() as stack:  # a Predictor keeps the plan, and the memory, of each portion
+            runner = stack.enter_context(Predictor(predictor.pair)) if len(shown) > 1 else predictor
+            found += _compared_portion(runner, evidence, portion, producers, feeds, given, tolerance, wide)
     return found
+
+
+def _compared_portion(
+    predictor: Predictor,
+    evidence: Evidence,
+    portion: Sequence[str],
+    producers: Mapping[str, OperatorDef],
+    feeds: Feeds,
+    given: Mapping[str, Any],
+    tolerance: float,
+    wide: bool,
+) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
+    keep = [name for name in portion if name in producers]
+    with sizes_assumed(predictor.inputs, given):
+        ran = predictor.run(feeds, keep=keep)
+    ours = {name: ran[name] for name in portion}
+    rows = divergences(evidence, ours, producers, tolerance)
+    seen = [one for one in evidence.seen if one.blob in ours]
+    if wide and any(row.diverges for row in rows):
+        shaken = predictor.run(_shaken(feeds), keep=keep)
+        rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]
+    return [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, seen)]
 
 
 def _shaken(feeds: Feeds) -> Dict[str, Array]:

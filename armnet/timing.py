@@ -18,6 +18,7 @@ MOST_SECONDS = 30.0  # for all runs of one candidate; slow ones get fewer runs
 # Thresholds of warnings: the distance of the quartiles relative to the median, the share of the processor that other
 # processes use, and the factor by which runs become slower while they are timed.
 WIDE_SPREAD, OTHERS_SHARE, SLOWED = 0.2, 0.05, 1.1
+TICK = 0.01  # seconds; the system counts what a processor does in these, so a shorter time may be no time
 
 
 class Figure(NamedTuple):
@@ -58,18 +59,33 @@ def take_turns(
         candidate()
     time.sleep(PAUSE)
     taken: Dict[str, List[_Run]] = {name: [] for name in candidates}
-    start, busy, own = time.perf_counter(), busy_seconds(), cpu_seconds()
+    others = Others()
     for round in range(runs):
         for name, candidate in candidates.items():
             if len(taken[name]) < LEAST_RUNS or sum(run.seconds for run in taken[name]) < MOST_SECONDS:
                 taken[name].append(_time(candidate))
         if report is not None:
             report(round + 1, runs)
-    wall, others = time.perf_counter() - start, 0.0
-    if busy is not None:
-        others = ((busy_seconds() or 0.0) - busy - (cpu_seconds() - own)) / (wall * (os.cpu_count() or 1))
     figures = {name: _figure(done) for name, done in taken.items()}
-    return figures, list(_warnings(taken, figures, others))
+    return figures, [*others.warnings(), *_warnings(taken, figures)]
+
+
+class Others:
+    """What other processes take of the processor from here on."""
+
+    def __init__(self) -> None:
+        self._start, self._busy, self._own = time.perf_counter(), busy_seconds(), cpu_seconds()
+
+    def warnings(self) -> List[str]:
+        """That the machine is noisy, if it has been."""
+        if self._busy is None:
+            return []
+        cores = os.cpu_count() or 1
+        others = (busy_seconds() or 0.0) - self._busy - (cpu_seconds() - self._own)
+        share = others / cores / (time.perf_counter() - self._start)
+        if share <= OTHERS_SHARE or others < cores * TICK:
+            return []
+        return [f"other processes took {min(share, 1):.0%} of the processor: the machine is noisy"]
 
 
 def _time(candidate: Callable[[], object]) -> _Run:
@@ -84,9 +100,7 @@ def _figure(runs: List[_Run]) -> Figure:
     return Figure(median(seconds), low, high, seconds[0], median(run.cpu_seconds for run in runs), len(runs))
 
 
-def _warnings(taken: Mapping[str, List[_Run]], figures: Mapping[str, Figure], others: float) -> Any:
-    if others > OTHERS_SHARE:
-        yield f"other processes took {others:.0%} of the processor: the machine is noisy"
+def _warnings(taken: Mapping[str, List[_Run]], figures: Mapping[str, Figure]) -> Any:
     wide = [name for name, figure in figures.items() if figure.spread > WIDE_SPREAD]
     if wide:
         widest = max(figures[name].spread for name in wide)

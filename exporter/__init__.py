@@ -15,6 +15,7 @@ from exporter.formats import format_of
 from exporter.torch_program import is_torch, onnx_of_torch
 from runtime_arm.app.evidence import with_result
 from runtime_arm.app.rules import read_rule
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 
+@memory_for("export")
 def export(
     *paths: Union[str, os.PathLike[str], bytes, ModelProto, Any],
     caffe2_compatible: bool = False,

@@ -18,9 +18,11 @@ from optimize.rewriting.rewrite import Pass
 from optimize.rewriting.shapes import sample_specs
 from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.weights import with_unpacked_fills
+from optimize.untangling import untangled
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.imports import lazy_names
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
@@ -38,6 +40,7 @@ __all__ = ["Report", "optimize", "pick_engines", "quantize"]
 Shapes = Mapping[str, Sequence[int]]
 
 
+@memory_for("optimize")
 def optimize(
     pair: Pair,
     engines: str = AUTO,
@@ -66,6 +69,7 @@ def optimize(
     other shape with which the pair does.
     report: collects what was done and what was refused. progress: called with what is being done, how many of these
     are done, and of how many.
+    Branches, loops and sequences that are known go first (see ``optimize.untangling``).
     Nets in ONNX's QDQ form compute on integers (see ``optimize.integer_steps``); the report says how many of these
     differ from the plain pair's, by one step. Operators on float16 compute in float32 where no kernel is fast otherwise
     (see ``optimize.half_steps``). All else is held against the plain pair's results before it is returned
@@ -83,7 +87,10 @@ def optimize(
     report = Report() if report is None else report
     _check_options(pair, engines, stop_after, caffe2_compatible)
     shapes = shapes or stored_examples(pair)
-    known = pair.check().replace(inputs=_with_examples(pair.inputs, shapes))
+    inputs = _with_examples(pair.check().inputs, shapes)
+    if not caffe2_compatible:
+        pair = untangled(pair, inputs, shapes, report, stop_after, progress)
+    known = pair.replace(inputs=inputs)
     program = Program.of(pair, caffe2_compatible, shapes)
     report.warnings += _warnings(known, program)
     if not caffe2_compatible:

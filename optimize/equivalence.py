@@ -11,6 +11,7 @@ are compared again with direct sums, so that engines cannot be the cause.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -72,11 +73,13 @@ def require_equal(
     steps: Steps,
     report: Report,
     trials: Trials,
+    like: Optional[Pair] = None,
 ) -> None:
     """OptimizationError, naming the first step that changes a result, unless both pairs compute the same.
 
     declared: the inputs with their open sizes, for which ``plain`` may have example shapes. program: that of the plain
-    pair, before any step. trials: what both showed before, which need not be computed again.
+    pair, before any step. trials: what both showed before, which need not be computed again. like: a pair whose plan
+    tells how much work a run of ``plain`` is, where that of ``plain`` itself does not.
     """
     freeze = _frozen(plain)
     plain, result = freeze(plain), freeze(result)
@@ -87,7 +90,9 @@ def require_equal(
     compared = 0
     for specs in _choices(declared, plain, program, refusals, trials):
         known = None if _draws_numbers(plain.predict_net) else trials.outputs(plain, specs)
-        sample = _sample(plain, specs, refusals) if known is None else _Sample(drawn(specs), known, (), True)
+        sample = (
+            _sample(plain, specs, refusals, like or plain) if known is None else _Sample(drawn(specs), known, (), True)
+        )
         if sample is None:
             continue
         outputs = trials.outputs(result, specs) if sample.first else None
@@ -99,9 +104,8 @@ def require_equal(
         if compared == SAMPLES:
             break
     if not compared:
-        report.notes.append(
-            f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
-        )
+        note = f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
+        report.notes += [note] if note not in report.notes else []
 
 
 def _require_rounding_alone(
@@ -234,12 +238,14 @@ def _choices(
             yield specs
 
 
-def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str]) -> Optional[_Sample]:
+def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str], like: Pair) -> Optional[_Sample]:
     """A sample that the plain net accepts; None if it refuses or takes too long, with the reason in ``refusals``."""
+    shapes = {name: spec.shape for name, spec in specs.items()}
     try:
-        with Predictor(plain, threads=1) as predictor:
-            steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
-            work = work_of(steps)
+        with ExitStack() as stack:
+            predictor = stack.enter_context(Predictor(plain, threads=1))
+            planned = predictor if like is plain else stack.enter_context(Predictor(like, threads=1))
+            work = work_of(planned.plan(shapes).steps)
             if work > MOST_WORK:
                 refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
                 return None

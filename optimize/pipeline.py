@@ -2,8 +2,10 @@
 
 Where a new pass belongs:
 
-    INTEGERS    it lets operators compute on quantised integers; these passes run first and by themselves, since the
-                integers may differ by a step, and everything behind them is compared with the net that they leave
+    UNTANGLING  it takes branches, loops, sequences and indexed writes apart; these passes run first, since shapes
+                behind them are known only then, and everything behind is compared with the net that they leave
+    INTEGERS    it lets operators compute on quantised integers; these passes run before those below and by themselves,
+                since the integers may differ by a step, and everything behind is compared with the net that they leave
     HALVES      it lets operators compute in float32 on what are halves; as with INTEGERS, everything behind is compared
                 with the net that it leaves
     COMPOSING   it gives operators that spell out a formula the name of that formula, which need not be Caffe2's
@@ -26,8 +28,10 @@ from optimize.passes.composing import (
     compose_hard_swish,
     compose_swish,
     compose_transposes,
+    compose_update_slice,
 )
 from optimize.passes.folding import (
+    choose_branches,
     deduplicate_weights,
     flatten_fc,
     fold_batch_norm,
@@ -36,6 +40,7 @@ from optimize.passes.folding import (
     fold_padding,
     join_biases,
     shift_biases,
+    unroll_loops,
 )
 from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, fuse_add, fuse_attention, fuse_relu
 from optimize.passes.integers import combine_integers, look_up_integers, move_integers, multiply_integers
@@ -47,8 +52,22 @@ from optimize.passes.moving import (
     split_convolution_over_concat,
     widen_halves,
 )
-from optimize.passes.removing import eliminate_common_subexpressions, eliminate_dead_code, remove_no_ops
+from optimize.passes.removing import (
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+    remove_no_ops,
+    remove_sequences,
+)
 
+UNTANGLING = (
+    choose_branches.PASS,
+    unroll_loops.PASS,
+    remove_sequences.PASS,
+    compose_update_slice.PASS,
+    remove_no_ops.PASS,
+    fold_constants.PASS,
+    eliminate_dead_code.PASS,
+)
 INTEGERS = (
     multiply_integers.PASS,
     move_integers.PASS,

@@ -178,3 +178,35 @@ def test_files_make_up_models(script: Dict[str, Any], tmp_path: Path) -> None:
         ["more/c.pb"],
         ["onnx/m.onnx"],
     ]
+
+
+def test_inputs_that_belong_together_get_one_size(script: Dict[str, Any]) -> None:
+    from runtime_arm.netdef import NetDef, OperatorDef
+    from runtime_arm.pair.metadata import TensorInfo
+    from runtime_arm.pair.pair import Pair
+
+    def choices(*infos: TensorInfo) -> List[Dict[str, Any]]:
+        names = tuple(info.name for info in infos)
+        net = NetDef(op=(OperatorDef.of("Sum", names, ["y"]),), external_input=names, external_output=("y",))
+        pair = Pair(NetDef(), net, infos, [TensorInfo("y", None, "float32")], {})
+        return [{name: spec.shape for name, spec in choice().items()} for choice in script["_choices"](pair)]
+
+    sound, state = TensorInfo("sound", (None, None), "float32"), TensorInfo("state", (2, None, 128), "float32")
+    assert {"sound": (1, 256), "state": (2, 1, 128)} in choices(sound, state)
+    assert choices(TensorInfo("x", None, None)) == [{"x": (1, 3, 224, 224)}]
+    assert all(len(set(chosen.values())) == 1 for chosen in choices(TensorInfo("x", (3, "n"), "float32")))
+
+
+def test_a_fault_is_found_portion_by_portion(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from exporter.common.reference import reference_evidence
+
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((4, 8)).astype(np.float32), "w": rng.standard_normal((8, 3)).astype(np.float32)}
+    evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
+    monkeypatch.setitem(script["_fault"].__globals__, "witness", lambda paths, feeds: evidence)
+    monkeypatch.setitem(script["_fault"].__globals__, "MOST_KEPT", 1)
+    assert script["_fault"]([], softmax_of_large_scores(axis=1), feeds) is None
+    assert script["_fault"]([], softmax_of_large_scores(axis=0), feeds).blob == "p"
+    part, reads = script["_fed_with"](softmax_of_large_scores(axis=1), {"scores": evidence.seen[0].value}, ["p"])
+    assert [op.type for op in part.predict_net.op] == ["Softmax"]
+    assert list(reads) == ["theirs:scores"]

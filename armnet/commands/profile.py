@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import pair_of
     from armnet.shapes import feeds_of, require_sizes, shapes_of, sizes_assumed
+    from armnet.timing import Others
     from runtime_arm.execution.predictor import Predictor
     from runtime_arm.execution.profiling import profile
 
@@ -48,10 +49,14 @@ def run(args: argparse.Namespace) -> int:
         feeds = feeds_of(args.input, pair, shapes)
         with sizes_assumed(pair.inputs, feeds if args.input else shapes):
             require_sizes(pair.inputs, feeds if args.input else shapes)
+            others = Others()
             timings = profile(predictor, feeds, args.rounds)
+            noisy = others.warnings()
             kernels = _device_rows(predictor)
-    for line in predictor.notes:
+    for line in [*predictor.notes, *noisy]:
         note(line)
+    if noisy and any(timing.step.workers > 1 for timing in timings):
+        note("steps on several cores wait until each of them is free: --threads 1 tells what a step takes")
     if predictor.placement is not None and predictor.placement.session.device.is_cpu:
         note(f"{predictor.placement.session.device.spec} is the processor: its times are not a GPU's")
     rows = [_row(timing) for timing in timings]

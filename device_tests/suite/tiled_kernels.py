@@ -1,8 +1,8 @@
 """Runs one operator by one of its options between blobs in tiles, in buffers that reveal mistakes.
 
 Outputs start as NaN and scratch memory as 0xA5; inputs get their content after the kernel has been bound. Elements
-outside the image must be zero at the end. Each element must be written by exactly one worker. Blobs may be channel
-slices, whose neighbours must stay unchanged.
+outside the image must be zero at the end; in inputs they are NaN if the kernel skips them. Each element must be written
+by exactly one worker. Blobs may be channel slices, whose neighbours must stay unchanged.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ def run_option(
     constants: Sequence[int] = (),
     workers: int = 1,
     slices: bool = False,
+    ragged: bool = False,
 ) -> Array:
-    """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, if the kernel allows it."""
+    """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, if the kernel allows it.
+    ragged: the kernel may leave what is outside of the image."""
     specs = specs_of(inputs, constants)
     outputs = lookup(op).infer(op, specs)
     kernel, layout = option.kernel, option.outputs[0]
@@ -52,6 +54,7 @@ def run_option(
         np.full(spec.nbytes, 0xA5, np.uint8).view(spec.dtype).reshape(spec.shape) for spec in [*wanted] * workers
     ]
     call = Call(op, arrays, [result], scratch, specs, outputs, {})
+    call.ragged = ragged
     parts = [kernel.bind(part) for part in call.for_each_worker(workers)]
     for array, value, of in zip(arrays, inputs, option.inputs):
         if array is not value:
@@ -59,13 +62,13 @@ def run_option(
                 array[...] = value
             else:
                 memory, tiles = in_tiles(array, of)
-                memory[...] = into_tiles(value, tiles)
+                memory[...] = into_tiles(value, tiles, np.nan if kernel.skips_outside else 0)
     if workers > 1:
         check_parts(parts, [result], f"{op.signature()} by {option}")
     run_parts(parts)
     for array, of in [*zip(arrays, option.inputs), (result, layout)]:
         assert of is None or _neighbours_are_untouched(array), f"{op.signature()} by {option} writes outside its slice"
-    return result if layout is None else out_of_tiles(*in_tiles(result, layout))
+    return result if layout is None else out_of_tiles(*in_tiles(result, layout), ragged)
 
 
 def _memory(spec: TensorSpec, layout: Layout, is_slice: bool) -> Array:
@@ -87,19 +90,19 @@ def storage(spec: TensorSpec, layout: Layout) -> TensorSpec:
     return spec if layout is None else layout.storage(spec.dtype)
 
 
-def into_tiles(image: Array, layout: Tiles) -> Array:
+def into_tiles(image: Array, layout: Tiles, outside: float = 0) -> Array:
     """An image (N, C, H, W) in tiles, copied pixel by pixel as the layout is defined."""
-    memory = np.zeros(layout.storage(image.dtype).shape, image.dtype)
+    memory = np.full(layout.storage(image.dtype).shape, outside, image.dtype)
     memory[_places(layout)] = image.transpose(0, 2, 3, 1)
     return memory
 
 
-def out_of_tiles(memory: Array, layout: Tiles) -> Array:
-    """The image (N, C, H, W) in tiles. AssertionError unless everything else in them is zero."""
+def out_of_tiles(memory: Array, layout: Tiles, ragged: bool = False) -> Array:
+    """The image (N, C, H, W) in tiles. AssertionError unless everything else in them is zero, or ``ragged``."""
     places, rest = _places(layout), memory.copy()
     image = np.ascontiguousarray(memory[places].transpose(0, 3, 1, 2))
     rest[places] = 0
-    assert not rest.any(), f"{layout}: elements outside the image are not zero"
+    assert ragged or not rest.any(), f"{layout}: elements outside the image are not zero"
     return image
 
 

@@ -130,6 +130,10 @@ class NetBuilder:
             raise ExportError("a state cannot be written inside a branch or a loop")
         self._kept[state] = blob
 
+    def is_kept(self, name: str) -> bool:
+        """Whether the blob is a state, which holds something else after a run."""
+        return name in self._kept
+
     def forget(self, name: str) -> None:
         """Forget everything about a blob."""
         self._specs[name] = None

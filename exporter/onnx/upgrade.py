@@ -231,4 +231,7 @@ def _flattening_softmax(node: Node) -> Node:
 
 @_upgrade(9, "Scan")
 def _scan(node: Node) -> Node:
-    raise ExportError("Scan of opset 8, with its batch dimension, is not supported")
+    """The first form has a batch dimension, and an input for the lengths of sequences."""
+    if node.has(0):
+        raise ExportError("Scan of opset 8 with lengths of sequences is not supported")
+    return node.replace(type="BatchedScan", inputs=node.inputs[1:])

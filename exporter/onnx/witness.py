@@ -28,6 +28,7 @@ def onnx_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4  # the exception repeats what the log would say
+    options.enable_cpu_mem_arena = False  # it grows by doubling, and every blob stays until the end
     try:
         session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
         values = session.run([*computed, *declared], dict(feeds))

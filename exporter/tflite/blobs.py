@@ -122,10 +122,12 @@ class Blobs:
         return tensor.dims
 
     def forms(self) -> List[Tuple[Tensor, str, bool]]:
-        """Every tensor with its blob and whether the blob has the channels first, for comparisons blob by blob."""
-        return [
-            (self.graph.tensors[index], self.net.resolve(blob), first) for (index, first), blob in self._forms.items()
-        ]
+        """Every tensor with its blob and whether the blob has the channels first, for comparisons blob by blob.
+
+        States are left out: after a run they no longer hold what was read.
+        """
+        forms = [(index, self.net.resolve(blob), first) for (index, first), blob in self._forms.items()]
+        return [(self.graph.tensors[index], blob, first) for index, blob, first in forms if not self.net.is_kept(blob)]
 
     @staticmethod
     def _is_stored(tensor: Tensor) -> bool:

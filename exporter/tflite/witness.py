@@ -17,6 +17,7 @@ from runtime_arm.errors import ExportError, MissingDependency, first_line
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 
+_NO_ARRAYS = ("RESOURCE", "VARIANT")  # LiteRT crashes if it is asked for the content of such a tensor
 _RUNTIMES = (("ai_edge_litert.interpreter", "ai-edge-litert"), ("tflite_runtime.interpreter", "tflite-runtime"))
 
 
@@ -80,6 +81,8 @@ def _run(module: Any, path: AnyPath, graph: Graph, feeds: Mapping[str, Array]) -
     interpreter.invoke()
     values: Dict[int, Array] = {}
     for tensor in {index for operation in graph.operations for index in operation.outputs}:
+        if graph.tensors[tensor].type in _NO_ARRAYS:
+            continue
         try:
             values[tensor] = np.array(interpreter.get_tensor(tensor))
         except ValueError:  # a tensor that the runtime does not keep

@@ -25,6 +25,7 @@ from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.pair.pair import Pair
 
 ROUNDINGS = ("data", "nearest")
@@ -32,6 +33,7 @@ RANKED_ON = 4  # samples: which layers make most noise is clear soon
 GOOD_SNR = 25.0  # dB, unless something else is demanded: the error is a twentieth of the output
 
 
+@memory_for("quantize")
 def quantize(
     pair: Pair,
     samples: Optional[Samples] = None,

@@ -6,6 +6,8 @@ from functools import cached_property
 from itertools import islice
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from optimize.rewriting.index import Index
 from optimize.rewriting.shapes import USUAL, Examples, SpecsByName, infer_more, known_inputs
 from optimize.rewriting.single_assignment import names_mentioned, single_assignment
@@ -13,6 +15,8 @@ from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
+
+MOST_BEHIND = 1000  # blobs that are looked at behind one whose content is wanted
 
 
 class Match(NamedTuple):
@@ -166,6 +170,53 @@ class Program:
     def value(self, name: str) -> Optional[Array]:
         """The content of a blob that is a weight, else None."""
         return self.weights.value(name)
+
+    def content(self, name: str) -> Optional[Array]:
+        """The content of a blob that is a weight or follows from weights and sizes that are not open, else None.
+
+        That its content is the same for each choice of open sizes would not be enough: for others it may differ.
+        """
+        if name in self.weights:
+            return self.value(name)
+        spec = self.specs(name)[0]
+        return None if spec is None or spec.value is None or not self._is_settled(name) else spec.value
+
+    def _is_settled(self, name: str) -> bool:
+        """Whether the content of a blob, which is known, does not depend on open sizes."""
+        waiting, seen = [name], {name}
+        while waiting:
+            place = self.writer(waiting.pop())
+            if place is None or len(seen) > MOST_BEHIND:
+                return False
+            op = self.net.op[place]
+            if self._reads_fixed_sizes(op):
+                continue
+            for read in op.input:
+                if not read or read in seen or read in self.weights:
+                    continue
+                seen.add(read)
+                if any(spec is None for spec in self.specs(read)):
+                    return False
+                if all(spec is not None and spec.value is not None for spec in self.specs(read)):
+                    waiting.append(read)
+                elif None in (self.dims(read) or (None,)):  # nothing but its shape can have an effect
+                    return False
+        return True
+
+    def _reads_fixed_sizes(self, op: OperatorDef) -> bool:
+        """Whether an operator takes sizes out of a shape that are not open, whatever others may be."""
+        place = self.writer(op.input[0]) if op.type == "Gather" and op.input else None
+        shape = op if place is None else self.net.op[place]
+        if shape.type != "Shape":
+            return False
+        if shape is op:
+            places: Any = shape.get_ints("axes")
+        else:
+            places = None if shape.arg else self.value(op.input[1])
+        dims = self.dims(shape.input[0])
+        if places is None or dims is None or not np.size(places):
+            return False
+        return all(-len(dims) <= at < len(dims) and dims[at] is not None for at in np.reshape(places, -1))
 
     @property
     def known_specs(self) -> Sequence[SpecsByName]:

@@ -14,7 +14,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.report import Progress, Report, quiet
-from optimize.rewriting.shapes import SpecsByName
+from optimize.rewriting.shapes import LARGEST_VALUE, SpecsByName
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import DataDependent
@@ -137,7 +137,7 @@ def _check_shapes(name: str, rewrite: Rewrite, before: Sequence[SpecsByName], af
             if any(blob and spec is None for blob, spec in zip(op.input, inputs)):
                 continue
             with suppress(DataDependent):
-                for blob, spec in zip(op.output, infer_operator(op, inputs)[1]):
+                for blob, spec in zip(op.output, infer_operator(op, inputs, LARGEST_VALUE)[1]):
                     had = known.get(blob)
                     if had is not None and (had.shape, had.dtype) != (spec.shape, spec.dtype):
                         raise BrokenPass(f"pass {name} changed {blob!r} from {had} to {spec}")

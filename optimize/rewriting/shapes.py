@@ -42,6 +42,7 @@ Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis 
 FIRST, OTHER, STEP = 2, 224, 32
 PLANE = 2
 SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those: tables of positions end somewhere
+LARGEST_VALUE = 1 << 20  # bytes of what follows from known sizes; larger ones say nothing about shapes
 LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
 # How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.
 VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
@@ -69,9 +70,8 @@ def known_inputs(
     that the net reads. Choices that the net refuses are left out, and so are choices that show nothing new.
     """
     examples = examples or {}
-    start = _start(inputs, examples)
+    start, found, stops = _first_choice(net, constants, inputs, examples)
     kept = [_specs(inputs, examples, start)]
-    found, stops = infer_more(net, {**constants, **kept[0]})
     differences, tried, taken = _Differences(found), [start], [start]
     for alternatives in _variations(start):
         for sizes in alternatives:
@@ -157,6 +157,24 @@ def _start(
                 size = examples[info.name][axis]
                 raise UsageError(f"the examples give dimension {key!r} both the size {given[key]} and {size}")
     return {**usual, **given}
+
+
+def _first_choice(
+    net: NetDef, constants: SpecsByName, inputs: Sequence[TensorInfo], examples: Examples
+) -> Tuple[Sizes, SpecsByName, Dict[int, Stop]]:
+    """The sizes of the first choice, and what ``infer_more`` finds for it. They are short if the net refuses the usual
+    ones and more is known with those."""
+    usual, short = _start(inputs, examples), _start(inputs, examples, FIRST, *SHORT[1:])
+    found, stops = infer_more(net, {**constants, **_specs(inputs, examples, usual)})
+    if usual != short and any(stop.refused for stop in stops.values()):
+        others, fewer = infer_more(net, {**constants, **_specs(inputs, examples, short)})
+        if _known(others) > _known(found):
+            return short, others, fewer
+    return usual, found, stops
+
+
+def _known(specs: SpecsByName) -> int:
+    return sum(spec is not None for spec in specs.values())
 
 
 def _specs(inputs: Sequence[TensorInfo], examples: Examples, sizes: Sizes) -> SpecsByName:
@@ -248,7 +266,7 @@ def _infer(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Union[Seq
     if any(name and spec is None for name, spec in zip(op.input, inputs)):
         return []
     try:
-        return infer_operator(op, inputs)[1]
+        return infer_operator(op, inputs, LARGEST_VALUE)[1]
     except DataDependent:
         return Stop(f"{op.signature()}: the shape of what it makes depends on data", refused=False)
     except ArmnetError as error:

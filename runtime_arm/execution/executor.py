@@ -6,12 +6,26 @@ import os
 import sys
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Hashable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from runtime_arm.errors import FeedError, there_are
 from runtime_arm.machine import blas
+from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuned import THREADS, UNTUNED, Tuned
 from runtime_arm.planning.plan import PackedWeights, Segment
@@ -33,6 +47,9 @@ if TYPE_CHECKING:
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
 SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
+SMALL_KEPT = 512  # of either, while they take no more than SMALL together: in loops shapes change at each turn
+SMALL = 1 << 22  # bytes
+STEP_NBYTES = 1 << 13  # of a step's objects and functions; measured: 9 to 14 kB
 LEAST_PAGES, MOST_PAGES = 1 << 16, 1 << 22  # bytes of results whose memory is used again
 
 
@@ -113,7 +130,7 @@ class Executor:
     def _returned(self, name: str, value: Value) -> Any:
         """A copy of a fetched value that is the caller's. If it has let go of the one of the run before, this is the
         same memory: the system takes as long to give new pages as it takes to write them."""
-        if value.spec.nbytes < LEAST_PAGES or value.spec.nbytes > MOST_PAGES or value.spec.dtype == object:
+        if not LEAST_PAGES <= value.array.nbytes <= MOST_PAGES or value.spec.dtype == object:
             return value.content()
         last = self._last.get(name)
         fits = last is not None and (last.shape, last.dtype) == (value.spec.shape, value.spec.dtype)
@@ -192,6 +209,7 @@ class Executor:
             self._crew.close()
             self._crew = None
 
+    @memory_for("planning")
     def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops: Sequence[OperatorDef] = self.net.op
@@ -216,7 +234,7 @@ class Executor:
             self.close()
 
     def _make_room(self) -> None:
-        while len(self._entries) >= PLANS_KEPT:
+        while _are_enough(self._entries.values(), PLANS_KEPT):
             self._forget(self._entries.popitem(last=False)[1])
 
     def _make_room_behind(self, segment: Segment) -> None:
@@ -226,7 +244,9 @@ class Executor:
             segment = self._behind[segment][0]
             way.add(segment)
         for oldest in [one for one in self._behind if one not in way]:
-            if len(self._behind) >= SEGMENTS_KEPT and oldest in self._behind:
+            if not _are_enough(self._behind, SEGMENTS_KEPT):
+                break
+            if oldest in self._behind:
                 before, key = self._behind[oldest]
                 self._forget(before.successors.pop(key))
 
@@ -298,6 +318,14 @@ class Executor:
         return lambda op, inputs: schema.evaluate(op, [subnets, *inputs])
 
 
+def _are_enough(segments: Collection[Segment], kept: int) -> bool:
+    """Whether one of them is to be forgotten before there is another: ``kept`` are enough, or more if all are small."""
+    if len(segments) < kept:
+        return False
+    nbytes = sum(one.arena_nbytes + STEP_NBYTES * len(one.steps) for one in segments)
+    return len(segments) >= SMALL_KEPT or nbytes > SMALL
+
+
 def _may_have_cache() -> bool:
     """Whether there might be a folder for what is kept; to ask takes less than to import what would look for it."""
     places = (os.environ.get("ARMNET_CACHE"), os.environ.get("XDG_CACHE_HOME"), os.path.expanduser("~"))
@@ -308,7 +336,7 @@ def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) 
     """The outputs, after the shape function, which now sees the content of the inputs, has accepted them."""
     specs: Sequence[TensorSpec] = ()
     with suppress(DataDependent):
-        specs = schema.infer(op, [None if x is None else _constant("", x).spec for x in inputs])
+        specs = schema.infer(op, [None if x is None else TensorSpec.known(x) for x in inputs])
     results = list(schema.evaluate(op, inputs))
     for i, spec in enumerate(specs):
         if spec.quantization is not None:

@@ -18,6 +18,7 @@ from runtime_arm.records import NamedTuple
 
 # OpenBLAS's kernels without NEON. Debian's for 32-bit ARM has those for ARMV6, whatever the CPU, which may lack it.
 SCALAR_CORES = ("ARMV5", "ARMV6")
+WIDE_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")  # its kernels for AVX-512
 _SPELLINGS = tuple(prefix + "openblas_{}" + suffix for prefix in ("scipy_", "") for suffix in ("64_", ""))
 
 
@@ -44,6 +45,12 @@ def loaded() -> Optional[OpenBlas]:
                 spoken = (_speak_to(path) for path in _mapped_libraries())
                 _found.append(next((blas for blas in spoken if blas is not None), None))
     return _found[0]
+
+
+def is_wide() -> bool:
+    """Whether NumPy multiplies with OpenBLAS's kernels for AVX-512."""
+    library = loaded()
+    return library is not None and library.core in WIDE_CORES
 
 
 def _mapped_libraries() -> List[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import Callable, Iterator, List, Mapping, Union
 
 from runtime_arm.errors import ResourceError
@@ -43,3 +44,12 @@ def portions(nbytes: Mapping[str, int], most: int) -> Iterator[List[str]]:
         taken += size
     if portion:
         yield portion
+
+
+@contextmanager
+def memory_for(purpose: str) -> Iterator[None]:
+    """Turns a MemoryError inside the block into a ResourceError of one line. It decorates functions, too."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(f"{purpose}: memory ran out: {error}".rstrip(": ")) from error

@@ -26,6 +26,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.planning.kept_plans import KeptPlan
+    from runtime_arm.planning.late_feeds import LateFeed
 
 
 class MemoryHabits:
@@ -183,6 +184,9 @@ class Segment:
         self.bound = self._bound(scratch, packed, place is None)
         self.runs = [parts[0] for parts in self.bound]
         self.is_split = any(len(parts) > 1 for parts in self.bound)
+        self._late: Dict[Value, LateFeed] = {}
+        if not self.is_split and any(step.schema.joins is not None for step in self.running):
+            self._join_late()
         self.verify()
         if self.border_at is not None:
             op = ops[self.border_at]
@@ -245,6 +249,7 @@ class Segment:
             value.bind(view(arena, offset, value.storage))
         for value, home in layout.within.items():
             value.bind(_lodging(value, home))
+        self._leave_ragged(layout)
         return {
             step: [view(arena, offset, spec) for offset, spec in zip(offsets, step.scratch)]
             for step, offsets in layout.scratch.items()
@@ -262,17 +267,45 @@ class Segment:
             unpacked.bound(step)
         return bound
 
+    def _leave_ragged(self, layout: MemoryPlan) -> None:
+        """Mark the values in tiles of which no step reads what is outside of the images, nor shares their memory."""
+        read = {
+            value
+            for step in self.steps
+            if step.kernel is None or not step.kernel.skips_outside
+            for value in step.inputs
+        }
+        read.update(self._surviving().values(), layout.within, (place.root for place in layout.within.values()))
+        for step in self.steps:
+            for value in step.outputs:
+                value.ragged = value.layout is not None and value not in read
+
+    def _join_late(self) -> None:
+        """Let steps that join feeds copy them, instead of ``feed``; workers would not see what is fed."""
+        from runtime_arm.planning.late_feeds import joined, late_feeds  # most nets start without it
+
+        surviving = set(self._surviving().values())
+        feeds = [value for value in self.feeds if value not in surviving]
+        self._late = late_feeds(self.steps, self.running, feeds)
+        if self._late:
+            self.runs = [joined(step, self._late) or run for step, run in zip(self.running, self.runs)]
+
     def verify(self) -> None:
         """BrokenPlan unless every read sees what its writer wrote; nothing runs."""
         verify(self.steps, self.running, self.feeds, self._surviving().values(), self.env.values())
 
     def feed(self, arrays: Mapping[str, Any]) -> None:
-        """Copy the inputs into their memory, except those that are given as that memory itself."""
+        """Copy the inputs into their memory, except those that are given as that memory itself, and those that a step
+        copies."""
         for value in self.feeds:
-            given = arrays[value.name]
-            if given is value.array:
-                continue
-            np.copyto(value.array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+            given, array, late = arrays[value.name], value.array, self._late.get(value)
+            is_plain = type(given) is np.ndarray and given.dtype == array.dtype
+            if late is not None:
+                late.given = given if is_plain else array
+            if not is_plain:
+                np.copyto(array, given.values if isinstance(given, QuantizedTensor) else given, casting="no")
+            elif late is None and given is not array:
+                array[...] = given
 
     def execute(self) -> None:
         """Run the steps."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from runtime_arm.errors import OperatorError
+from runtime_arm.errors import OperatorError, ResourceError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import REFERENCE, Call, Kernel, Run, no_scratch
@@ -21,10 +21,10 @@ class Value:
 
     Constants and values of an earlier segment have memory from the start and are ``foreign``: this segment neither
     places nor overwrites them. The others get their memory from ``bind``. ``layout``: the layout in memory, None for
-    the blob's own shape.
+    the blob's own shape. ragged: whether what lies outside of the images there may be anything, since no step reads it.
     """
 
-    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "spec")
+    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "ragged", "spec")
 
     def __init__(self, name: str, spec: TensorSpec, first: int, array: Optional[Array] = None):
         self.name = name
@@ -33,6 +33,7 @@ class Value:
         self.last = first
         self.foreign = array is not None
         self.layout: Layout = None
+        self.ragged = False
         self._array = array
 
     @property
@@ -56,8 +57,13 @@ class Value:
         self._array = array
 
     def content(self) -> Any:
-        """A copy for the caller: an array, or a QuantizedTensor if the blob is quantised."""
-        copy = self.array.copy()
+        """A copy for the caller: an array, or a QuantizedTensor if the blob is quantised. ResourceError if there is no
+        memory for it."""
+        try:
+            copy = self.array.copy()
+        except MemoryError:
+            what = f"a copy of blob {self.name!r} of shape {self.spec.shape}"
+            raise ResourceError(f"{what} needs {self.spec.nbytes:,} bytes, which are not to be had") from None
         return copy if self.spec.quantization is None else QuantizedTensor(copy, *self.spec.quantization)
 
 
@@ -154,6 +160,7 @@ class Step:
         if self.kernel is None:
             return [_bind_reference(self.op, self.schema, in_specs, inputs, outputs)]
         call = Call(self.op, inputs, outputs, buffers, in_specs, self.out_specs, packed)
+        call.ragged = bool(self.outputs) and self.outputs[0].ragged
         with blamed_on(self.op, in_specs):
             parts = [self.kernel.bind(part) for part in call.for_each_worker(self.workers)]
         self.released = call.released

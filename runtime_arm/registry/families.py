@@ -264,6 +264,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             Or Sub Xor""",
         "operators.indexing.gather": "GatherElements GatherND",
         "operators.elementwise.glu": "SwiGLU",
+        "operators.image.decoding": "ImageDecoder",
         "operators.image.grid_sample": "AffineGrid GridSample",
         "operators.norm.group": "GroupNormalization MeanVarianceNormalization",
         "operators.layout.identity": "Dropout",
@@ -388,6 +389,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.quantised.microsoft.pooling": """
             QLinearAveragePool QLinearGlobalAveragePool QLinearReduceMean QLinearSoftmax""",
         "operators.quantised.onnx.conversion": "DequantizeLinear QuantizeLinear",
+        "operators.text.tokenizer": "Tokenizer",
     },
     "tflite": {
         "operators.elementwise.tflite": "Atan2 FloorDiv Logistic RightShift",

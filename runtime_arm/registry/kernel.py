@@ -30,7 +30,8 @@ class Call:
     ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
     splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
     ``mine``. ``crew_scratch`` holds the scratch of every worker, for kernels that run in ``Phases``. prescaled: whether
-    the weights are multiplied with what the activation asks for (``conv/gates.py``).
+    the weights are multiplied with what the activation asks for (``conv/gates.py``). ragged: whether a kernel may leave
+    what is outside of the images in output 0, in Tiles, as it is, for nobody reads that.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Call:
         self.worker = 0
         self.workers = 1
         self.prescaled = False
+        self.ragged = False
 
     def for_each_worker(self, workers: int) -> List[Call]:
         """The same call for each of so many workers, whose scratch lies in ``scratch``, one worker after the other."""
@@ -173,7 +175,8 @@ class Kernel(NamedTuple):
     splits_work: it can be bound once for each worker; each binding writes its own part of the outputs and nothing else,
     and together they write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles, arrays
     (tile, tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the
-    same for its outputs. hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
+    same for its outputs. skips_outside: its results do not depend on what is outside of the images of its inputs.
+    hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
     """
 
     engine: str
@@ -185,6 +188,7 @@ class Kernel(NamedTuple):
     splits_work: bool = False
     reads_slices: bool = False
     writes_slices: bool = False
+    skips_outside: bool = False
     hints: Callable[[OperatorDef], Sequence[str]] = no_hints
 
     def refusal(self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:

@@ -14,8 +14,8 @@
                 x x x .          stretches of memory without regard to rows.
         guard   . . . . .
 
-Everything outside the images is always zero: the step that writes a blob also clears it (``clear``). m = 1 without a
-border is NHWC; m = 2 suits a stride of 2; m = 2 and m = 4 suit Winograd's transforms.
+Everything outside the images is zero, unless no step reads it: the step that writes a blob also clears it (``clear``).
+m = 1 without a border is NHWC; m = 2 suits a stride of 2; m = 2 and m = 4 suit Winograd's transforms.
 
 ``Planes`` are tiles with the channels before the positions, [py, px, c, position]; they pass between matrix products
 that have channels as rows.

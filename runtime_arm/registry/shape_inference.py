@@ -41,13 +41,15 @@ class blamed_on:  # noqa: N801 - it stands behind ``with``
             raise OperatorError(self._op, f"{kind.__name__}: {error}; inputs {describe(self._inputs)}") from error
 
 
-def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Tuple[Operator, List[TensorSpec]]:
+def infer_operator(
+    op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], largest: Optional[int] = None
+) -> Tuple[Operator, List[TensorSpec]]:
     """The schema and the specs of the outputs, with their values where all inputs are known and the operator is pure.
 
     So is one that unpacks a weight, unless it is asked to do so in each run (the argument EACH_RUN).
 
-    A large output with more elements than the inputs and arguments is not evaluated: a few numbers in an untrusted file
-    could otherwise claim any amount of memory.
+    Outputs of more than ``largest`` bytes (64 MB) and with more elements than the inputs and arguments are not
+    evaluated: a few numbers in an untrusted file could otherwise claim any amount of memory.
 
     Raises DataDependent if the shapes depend on content that is not known yet.
     """
@@ -58,7 +60,12 @@ def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> T
             raise DataDependent(op.type)
         specs = schema.infer(op, inputs)
         known = all(spec is None or spec.value is not None for spec in inputs)
-        if known and schema.pure and not (schema.unpacks and op.get_bool(EACH_RUN)) and _bounded(op, inputs, specs):
+        if (
+            known
+            and schema.pure
+            and not (schema.unpacks and op.get_bool(EACH_RUN))
+            and _bounded(op, inputs, specs, _LARGEST_EVALUATED if largest is None else largest)
+        ):
             specs = [
                 spec if spec.value is not None else with_value(spec, value)
                 for spec, value in zip(specs, _evaluated(schema, op, inputs, specs))
@@ -66,9 +73,11 @@ def infer_operator(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> T
     return schema, specs
 
 
-def _bounded(op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec]) -> bool:
+def _bounded(
+    op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec], largest: int
+) -> bool:
     """Whether the outputs are small enough to be evaluated before the net runs."""
-    if sum(spec.nbytes for spec in outputs) <= _LARGEST_EVALUATED:
+    if sum(spec.nbytes for spec in outputs) <= largest:
         return True
     arrays = (array for arg in op.arg for array in (arg.t, arg.floats, arg.ints) if array is not None)
     texts = (text for arg in op.arg for text in (arg.s, *arg.strings) if text is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import List
@@ -26,7 +27,7 @@ def measure(options: Options) -> List[Row]:
             note(f"counting {network} on {architecture}")
             try:
                 rows.append(_count(architecture, network, rival))
-            except (ArmnetError, EmulationUnavailable) as error:
+            except (ArmnetError, EmulationUnavailable, subprocess.TimeoutExpired) as error:
                 rows.append({"network": network, "machine": architecture, "rival": rival, "refused": str(error)[:160]})
     return rows
 

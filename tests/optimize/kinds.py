@@ -7,7 +7,7 @@ from typing import Any, List
 import numpy as np
 from hypothesis import strategies as st
 
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from tests.support.random_nets import Drawing, Shape
 
 
@@ -431,3 +431,70 @@ def chained_blocks(d: Drawing) -> None:
     if 2 * c <= 24 and d.draw(st.booleans()):
         d.emit("Concat", [x, d.like(x)], (n, 2 * c, h, w), extra_outputs=1, axis=1)
         d.emit("Conv", [d.ops[-1].output[0], d.weight(c, 2 * c, 1, 1), d.weight(c)], (n, c, h, w), kernel=1)
+
+
+def looping(d: Drawing) -> None:
+    """A loop of few trips that carries an image and a list of images and scans a third; an element, or all joined.
+
+    It reads a blob of the net by name, and it may leave out its condition, return it, or end early by it.
+    """
+    x, number = latest(d), len(d.ops)
+    trips, ends = int(d.draw(st.integers(0, 3))), d.draw(st.sampled_from(["", "never", "never", "early"]))
+    d.weights.update({f"trips{trips}": np.array(trips, np.int64), "true": np.array(True), "one": np.array(1, np.int64)})
+    go = OperatorDef.of("Less", ["trip", "one"], ["more"], domain="onnx") if ends == "early" else None
+    go = go or OperatorDef.of("Copy", ["going"], ["more"])
+    body = [
+        go,
+        OperatorDef.of(d.draw(st.sampled_from(["Sigmoid", "Tanh"])), ["state"], ["changed"]),
+        OperatorDef.of("Add", ["changed", d.like(x)], ["next"]),
+        OperatorDef.of("SequenceInsert", ["list", "next"], ["longer"], domain="onnx"),
+        OperatorDef.of("Abs", ["changed"], ["scanned"]),
+    ]
+    inputs, outputs = ("trip", "going", "state", "list"), ("more", "next", "longer", "scanned")
+    empty, last, made, scan = (f"{what}{number}" for what in ("empty", "last", "made", "scan"))
+    given = [f"trips{trips}", "true" if ends else "", x, empty]
+    d.lists += [empty, made]
+    d.ops.append(OperatorDef.of("SequenceEmpty", [], [empty], domain="onnx"))
+    net = NetDef("body", tuple(body), inputs, outputs)
+    d.ops.append(OperatorDef.of("Loop", given, [last, made, scan], domain="onnx", body=net))
+    d.shapes[last] = d.shapes[x]
+    trips = min(trips, 2) if ends == "early" else trips
+    if trips:
+        _read_list(d, made, trips, d.shapes[x])
+        d.ops.append(OperatorDef.of("ReduceMean", [scan], [f"scan_mean{number}"], axes=[0], keepdims=0))
+        d.shapes[f"scan_mean{number}"] = d.shapes[x]
+
+
+def _read_list(d: Drawing, name: str, count: int, shape: Shape) -> None:
+    """An element of a sequence of blobs of that shape, or the sequence joined."""
+    n, c, h, w = shape
+    if d.draw(st.booleans()) or n * count > 6:
+        place = int(d.draw(st.integers(-count, count - 1)))
+        d.weights[f"place{place}"] = np.array(place, np.int64)
+        d.emit("SequenceAt", [name, f"place{place}"], shape, domain="onnx")
+    elif d.draw(st.booleans()):
+        d.emit("ConcatFromSequence", [name], (n * count, c, h, w), domain="onnx", axis=0)
+    else:
+        stacked = f"stacked{len(d.ops)}"
+        axis = d.draw(st.sampled_from([0, -5]))
+        d.ops.append(OperatorDef.of("ConcatFromSequence", [name], [stacked], domain="onnx", axis=axis, new_axis=1))
+        d.emit("Reshape", [stacked], (n * count, c, h, w), extra_outputs=1, shape=[n * count, c, h, w])
+
+
+def listing(d: Drawing) -> None:
+    """A sequence of the rows of an image or of other parts of it, changed and read."""
+    x, number = latest(d), len(d.ops)
+    n, c, h, w = d.shapes[x]
+    parts, fewer, more = (f"{what}{number}" for what in ("parts", "fewer", "more"))
+    d.lists += [parts, fewer, more]
+    each = d.draw(st.sampled_from([size for size in range(1, h + 1) if h % size == 0]))
+    d.weights[f"rows{each}"], d.weights[f"rows{each}_of_{h}"] = np.array(each), np.full(h // each, each)
+    sizes = d.draw(st.sampled_from([f"rows{each}", f"rows{each}_of_{h}"]))
+    d.ops.append(OperatorDef.of("SplitToSequence", [x, sizes], [parts], domain="onnx", axis=2))
+    d.ops.append(OperatorDef.of("SequenceErase", [parts], [fewer], domain="onnx"))
+    element = f"element{number}"
+    d.weights["start"] = np.zeros((), np.int64)
+    d.ops.append(OperatorDef.of("SequenceAt", [parts, "start"], [element], domain="onnx"))
+    d.ops.append(OperatorDef.of("SequenceInsert", [fewer, element, "start"], [more], domain="onnx"))
+    d.shapes[element] = (n, c, each, w)
+    _read_list(d, more, h // each, (n, c, each, w))

@@ -71,6 +71,36 @@ def test_results_are_those_of_onnxruntime(batch: int) -> None:
     assert [value is not None and value.dtype for value in stored] == [np.float16] * 3
 
 
+def test_a_table_that_is_shorter_than_usual_samples_keeps_nothing_in_halves() -> None:
+    """Shapes are inferred for lengths that the net takes."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["ids"], ["length"], start=1),
+        node("Slice", ["table", "zero", "length", "zero"], ["places"]),
+        node("Gather", ["words", "ids"], ["a"]),
+        node("Add", ["a", "places"], ["b"]),
+        node("MatMul", ["b", "w"], ["y"]),
+    ]
+    sizes = {"table": (64, 8), "words": (120, 8), "w": (8, 5)}
+    weights = [
+        numpy_helper.from_array(RANDOM.standard_normal(shape).astype(np.float16), name) for name, shape in sizes.items()
+    ]
+    weights.append(numpy_helper.from_array(np.zeros(1, np.int64), "zero"))
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", "t"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT16, ["n", "t", 5])
+    graph = helper.make_graph(nodes, "places", [ids], [y], weights)
+    plain = export(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    report = Report()
+    pair = optimize(plain, report=report)
+    assert "instead of float16: 1; each alone gives" in report.notes[0], report.notes
+    for shape in ((1, 1), (2, 64), (3, 7)):
+        feeds = {"ids": RANDOM.integers(0, 120, shape)}
+        results = [Predictor(one, threads=1).run(feeds)["y"] for one in (plain, pair)]
+        assert_close(results[1], results[0], terms=8)
+
+
 def test_what_overflows_in_halves_alone_does_not_in_between() -> None:
     model = network(last=2.0**17)
     x = RANDOM.standard_normal((1, 3, 10, 10)).astype(np.float16)

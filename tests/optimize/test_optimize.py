@@ -40,7 +40,7 @@ CAFFE2S = [
     kinds.twin_weights,
     kinds.viewing,
 ]
-EVERYTHING = [*CAFFE2S, kinds.spelled_gelu, kinds.attending, *DATA_DEPENDENT]
+EVERYTHING = [*CAFFE2S, kinds.spelled_gelu, kinds.attending, kinds.looping, kinds.listing, *DATA_DEPENDENT]
 
 RANDOM = np.random.default_rng(4)
 WEIGHTS: Dict[str, Any] = {

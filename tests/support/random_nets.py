@@ -44,6 +44,7 @@ class Drawing:
         self.shapes: Dict[str, Shape] = {"x": shape}
         self.ops: List[OperatorDef] = []
         self.weights: Dict[str, np.ndarray] = {}
+        self.lists: List[str] = []  # sequences, which are no outputs
         self.rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
 
     def blob(self) -> str:
@@ -272,7 +273,7 @@ def random_nets(
         kind(drawing)
     if not drawing.ops:
         _unary(drawing)
-    written = list(dict.fromkeys(op.output[0] for op in drawing.ops))
+    written = list(dict.fromkeys(op.output[0] for op in drawing.ops if op.output[0] not in drawing.lists))
     outputs = draw(st.lists(st.sampled_from(written), min_size=1, max_size=3, unique=True))
     used = [name for name in drawing.weights if any(name in op.reads() for op in drawing.ops)]
     net = NetDef("random", tuple(drawing.ops), ("x", *used), tuple(outputs))

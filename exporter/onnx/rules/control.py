@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
+from runtime_arm.netdef import NetDef, OperatorDef
 
 
 @rule("If")
@@ -20,3 +23,19 @@ def if_(node: Node) -> Operators:
     for index, blob in enumerate(node.inline("then_branch" if condition else "else_branch")):
         node.alias(index, blob)
     return []
+
+
+@rule("BatchedScan")
+def batched_scan(node: Node) -> Operators:
+    """Scan of opset 8: one Scan over the batch, in which one runs over the sequences of each of its samples."""
+    body, count = node.get_graph("body"), node.get_int("num_scan_inputs")
+    sample = [node.fresh("sample") for _ in node.inputs]
+    results = [node.fresh("result") for _ in body.external_output]
+    directions = node.get_ints("directions", [0] * count)
+    inner = _scan(sample, results, body, num_scan_inputs=count, scan_input_directions=directions)
+    samples = NetDef(op=(inner,), external_input=tuple(sample), external_output=tuple(results))
+    return [_scan(node.inputs, node.outputs, samples, name=node.name, num_scan_inputs=len(sample))]
+
+
+def _scan(inputs: Sequence[str], outputs: Sequence[str], body: NetDef, **options: Any) -> OperatorDef:
+    return OperatorDef.of("Scan", inputs, outputs, domain="onnx", body=body, **options)

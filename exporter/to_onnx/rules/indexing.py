@@ -86,3 +86,15 @@ def filter_(call: Call) -> Results:
     """The items whose selector is not 0."""
     selector = call.reshaped(call.input(1), -1)
     return call.node("Compress", call.x, call.node("Cast", selector, to=np.dtype(np.bool_)), axis=0)
+
+
+@rule("tflite.DynamicUpdateSlice")
+def dynamic_update_slice(call: Call) -> Results:
+    """The update in zeros of X's shape, and ones in the same place, which say where it counts."""
+    update, start = call.input(1), call.node("Cast", call.input(2), to=np.dtype(np.int64))
+    room = call.node("Sub", call.node("Shape", call.x), call.node("Shape", update))
+    head = call.node("Max", call.node("Min", start, room), call.constant(0, np.int64))
+    pads = call.node("Concat", head, call.node("Sub", room, head), axis=0)
+    ones = call.node("Expand", call.constant(1, np.int32), call.node("Shape", update))
+    counts = call.node("Cast", call.node("Pad", ones, pads), to=np.dtype(np.bool_))
+    return call.node("Where", counts, call.node("Pad", update, pads), call.x)

@@ -57,10 +57,13 @@ def _candidates(program: Program) -> List[NetDef]:
 
 
 def _specs(program: Program) -> List[Dict[str, TensorSpec]]:
-    """Of what the net takes and computes, for the first choices of open sizes; nothing if they are not all known."""
+    """Of what the net takes and computes, for the first choices of open sizes; nothing if they are not all known, or if
+    it computes strings, which no arena holds."""
     names = [*program.net.external_input, *(name for op in program.net.op for name in op.output if name)]
     choices = islice(zip(*(program.specs(name) for name in names)), USUAL)
     found = [{name: spec for name, spec in zip(names, specs) if spec is not None} for specs in choices]
+    if any(specs[name].dtype == object for specs in found for name in specs if program.writer(name) is not None):
+        return []
     return found if all(len(specs) == len(set(names)) for specs in found) else []
 
 

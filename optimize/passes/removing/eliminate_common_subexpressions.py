@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Dict, Iterator
+from typing import Dict, Iterator, Sequence, Tuple
 
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged
@@ -24,13 +23,20 @@ def _expression(op: OperatorDef) -> OperatorDef:
 
 def _repeated(program: Program, start: int) -> Iterator[Match]:
     ops = program.net.op
-    alike = Counter((op.type, op.domain, op.input) for op in ops)  # an expression takes long to hash
-    first: Dict[OperatorDef, int] = {}
-    for place, op in enumerate(ops):
-        if alike[op.type, op.domain, op.input] > 1:
-            earlier = first.setdefault(_expression(op), place)
-            if earlier < place and start <= place:
-                yield Match((earlier, place))
+    for place in range(start, len(ops)):
+        op = ops[place]
+        readers = [program.readers(name) for name in op.input if name]
+        alike = [
+            at for at in min(readers, key=len, default=range(place)) if at < place and _shallow(ops[at]) == _shallow(op)
+        ]
+        expression = _expression(op) if alike else op  # it takes long to compare
+        earlier = next((at for at in alike if _expression(ops[at]) == expression), None)
+        if earlier is not None:
+            yield Match((earlier, place))
+
+
+def _shallow(op: OperatorDef) -> Tuple[str, str, Sequence[str]]:
+    return op.type, op.domain, op.input
 
 
 def _share(program: Program, match: Match) -> Rewrite:

@@ -12,14 +12,14 @@ import numpy as np
 
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.formulas import level
+from runtime_arm.operators.common.formulas import CLIPS_FAST, level
 from runtime_arm.operators.fused.fused import MAX, OPERANDS, PRELU, activation_of, formula_of, is_stretched
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.facts import FastFormula, Formula, arguments_of
 from runtime_arm.registry.kernel import Call, Specs
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import Shape, TensorSpec
-from runtime_arm.registry.steps import Step
+from runtime_arm.registry.steps import Step, clip, into
 
 if TYPE_CHECKING:
     from runtime_arm.engines.conv.gates import Gate
@@ -41,7 +41,7 @@ def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(Non
     for index in blocks(y.shape):
         part = y[index]
         if biases is not None:
-            steps.append(partial(np.add, part, biases[index], out=part))
+            steps.append(into(np.add, part, biases[index], part))
         steps += tail.steps(part, index)
     return steps
 
@@ -55,7 +55,8 @@ class Activation:
 
     def __init__(self, call: Call, y: Array, channel_axis: int, channels: slice = slice(None)):
         self.limits = limits_of(call.op)
-        self._gate = gate_of(call.op) if call.prescaled else None
+        self._gate = gate_of(call.op) if y.dtype == np.float32 else None
+        self._factor = None if call.prescaled or self._gate is None else np.array(self._gate.factor, y.dtype)
         self._formula = None if self.limits or self._gate is not None else activation_formula(call.op)
         self._scratch = call.scratch[len(call.scratch) - scratch_count(call.op) :]
         operand = operand_of(call)
@@ -73,11 +74,19 @@ class Activation:
         """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
         temporaries = [buffer[: part.size].reshape(part.shape) for buffer in self._scratch]
         if self._gate is not None:
+            if self._factor is not None:
+                yield partial(np.multiply, part, self._factor, part)
             yield from self._gate.steps(part, temporaries[0])
             yield partial(np.multiply, part, temporaries[0], out=part)
-        if self._formula is not None:
+        if self.floor is not None and self._operands is not None:
+            yield partial(np.maximum, part, self._operands[index], out=part)
+        elif self._formula is not None:
             operands = [] if self._operands is None else [self._operands[index]]
             yield partial(self._formula, part, part, *temporaries, *operands)
+        if len(self.limits) == 2 and CLIPS_FAST:
+            (_, low), (_, high) = self.limits
+            yield clip(part, low, high, part)
+            return
         for bound, value in self.limits:
             yield partial(bound, part, level(value, part), out=part)
 
@@ -99,7 +108,7 @@ class Tail:
     def steps(self, part: Array, index: Tuple[Any, ...]) -> Iterator[Step]:
         """The steps for one part of ``y``, the one at ``index``: of at most a block of elements."""
         if self._addend is not None:
-            yield partial(np.add, part, self._addend[index], out=part)
+            yield into(np.add, part, self._addend[index], part)
         yield from self._activation.steps(part, index)
 
 

@@ -148,8 +148,7 @@ def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
 @lru_cache(None)
 def multiplies_small() -> bool:
     """Whether this BLAS has kernels for small matrices: OpenBLAS from 0.3.17 on CPUs with AVX-512."""
-    library = blas.loaded()
-    return library is not None and library.core in ("SkylakeX", "Cooperlake", "SapphireRapids")
+    return blas.is_wide()
 
 
 @lru_cache(None)

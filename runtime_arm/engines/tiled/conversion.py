@@ -26,7 +26,7 @@ def bind(call: Call, source: Layout, target: Layout) -> Run:
         x, source = in_tiles(x, source)
     if target is not None:
         y, target = in_tiles(y, target)
-        if call.worker == 0:
+        if call.worker == 0 and not call.ragged:
             steps = [copy(view, ZERO) for view in _everything_outside(target, y)]
         pairs = _from_plain(x, y, target) if source is None else _between(x, source, y, target)
     else:

@@ -281,6 +281,7 @@ def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
         variants=way.variants,
         reads_slices=way.reads_slices and is_matrix,
         writes_slices=way.writes_slices and is_matrix,
+        skips_outside=way.engine == "POINTWISE" and way.pooling is None,  # every position for itself
         hints=way.hints,
     )
     return Option(layouts, (to,), kernel, way.work)

@@ -42,15 +42,15 @@ def bind_mean(call: Call, layout: Union[Tiles, Planes]) -> Run:
     tiles = layout.tiles if isinstance(layout, Planes) else layout
     count, pixels = tiles.tile**2, tiles.rows * tiles.pitch
     weights = np.full((1, pixels), 1 / (tiles.height * tiles.width), x.dtype)
-    sums = np.empty((count, tiles.batch, 1, tiles.channels), x.dtype)
-    total = y.reshape(tiles.batch, 1, tiles.channels)
+    total = y.reshape(1, tiles.batch, 1, tiles.channels)
+    sums = total if count == 1 else np.empty((count, *total.shape[1:]), x.dtype)
     if isinstance(layout, Planes):
         body = x[..., tiles.guard : tiles.guard + tiles.body].reshape(count, 1, tiles.channels, pixels)
         product = partial(np.matmul, body, weights.T, out=sums.swapaxes(2, 3))
     else:
         planes = tiles.grid(x)  # (tile, tile, batch, rows, pitch, C)
         product = partial(np.matmul, weights, planes.reshape(count, tiles.batch, pixels, tiles.channels), out=sums)
-    return in_turn([product, partial(np.add.reduce, sums, 0, None, total)])
+    return in_turn([product] if count == 1 else [product, partial(np.add.reduce, sums, 0, None, total[0])])
 
 
 def bind_affine(call: Call, scale: Array, bias: Array, layout: Tiles) -> Run:

@@ -141,6 +141,7 @@ def _option(inputs: Specs, way: Gated) -> Option:
         splits_work=True,
         reads_slices=y.channels > 1 and isinstance(way.of, Tiles),
         writes_slices=y.channels > 1,
+        skips_outside=True,
     )
     return Option(layouts, (y,), kernel, way.work)
 

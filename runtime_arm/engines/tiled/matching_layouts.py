@@ -27,11 +27,13 @@ def reach_of(convolution: Convolution) -> int:
 def in_step(x: TensorSpec, to: Tiles, window: Window, reach: int, border: int) -> Optional[Tiles]:
     """The layout of an input whose tiles lie at the same positions as those of the results ``to``, with a border of at
     least ``reach`` and, if that fits, of ``border``; None if there is none."""
-    stride, least = window.stride[0], max(reach, border)
-    for around in range(least, least + stride * to.tile + 1):
-        of = Tiles.of(x, stride * to.tile, around)
+    tile, around = window.stride[0] * to.tile, max(reach, border)
+    widest = around + tile
+    while around <= widest:
+        of = Tiles.of(x, tile, around)
         if (of.pitch, of.rows) == (to.pitch, to.rows) and _holds(of, to, window):
             return of
+        around = of.border + 1  # up to there the layout is the same; a tile may have billions of pixels
     return None
 
 

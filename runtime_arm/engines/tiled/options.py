@@ -54,6 +54,7 @@ def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel
         splits_work=True,
         reads_slices=True,
         writes_slices=True,
+        skips_outside=True,
     )
     if isinstance(source, Planes) and isinstance(target, Planes):
         return kernel, Work(0, calls() + SCATTERED * spec.size)

@@ -81,13 +81,15 @@ class Target(NamedTuple):
 
 
 def clear_borders(call: Call, layout: Tiles) -> List[Step]:
-    """What belongs to no strip of output 0 becomes zero; the first worker sees to it."""
-    return [copy(view, ZERO) for view in layout.borders(call.outputs[0])] if call.worker == 0 else []
+    """What belongs to no strip of output 0 becomes zero, if it is read; the first worker sees to it."""
+    if call.worker > 0 or call.ragged:
+        return []
+    return [copy(view, ZERO) for view in layout.borders(call.outputs[0])]
 
 
 def clear(call: Call, layout: Tiles, strip: Strip, channels: slice = EVERYTHING) -> List[Step]:
-    """What lies outside of the images in a strip of output 0 becomes zero."""
-    return [copy(view, ZERO) for view in layout.outside(call.outputs[0][..., channels], strip)]
+    """What lies outside of the images in a strip of output 0 becomes zero, if it is read."""
+    return [] if call.ragged else [copy(view, ZERO) for view in layout.outside(call.outputs[0][..., channels], strip)]
 
 
 class ImageRows(NamedTuple):

@@ -12,6 +12,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.casting import to_integers
 from runtime_arm.operators.common.windows import channels_last, require_at_least
 from runtime_arm.records import NamedTuple
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -119,14 +120,20 @@ def _largest(image: Array, taps: Taps) -> Array:
     return largest
 
 
-def taps_of(grid: Grid, corners: Array, image: Sequence[int]) -> Optional[Taps]:
-    """The samples of a region (x1, y1, x2, y2) of an image (height, width), as (height, samples, width, samples); None
-    if there are none."""
+def _edges(grid: Grid, corners: Array) -> Tuple[Tuple[Any, Any], Tuple[Any, Any]]:
+    """Of a region (x1, y1, x2, y2): its top and left edge in the image, and its height and width."""
     left, top, right, bottom = corners * corners.dtype.type(grid.scale) - corners.dtype.type(0.5 if grid.centred else 0)
     extents = bottom - top, right - left
     if not grid.centred:
-        extents = tuple(np.maximum(extent, corners.dtype.type(1)) for extent in extents)
-    rows, columns = (samples_of(grid, *pair) for pair in ((top, extents[0], 0), (left, extents[1], 1)))
+        extents = np.maximum(extents[0], corners.dtype.type(1)), np.maximum(extents[1], corners.dtype.type(1))
+    return (top, left), extents
+
+
+def taps_of(grid: Grid, corners: Array, image: Sequence[int]) -> Optional[Taps]:
+    """The samples of a region (x1, y1, x2, y2) of an image (height, width), as (height, samples, width, samples); None
+    if there are none."""
+    starts, extents = _edges(grid, corners)
+    rows, columns = (samples_of(grid, *given) for given in zip(starts, extents, (0, 1)))
     if not rows.size or not columns.size:
         return None
     return bilinear_taps(rows[:, :, None, None], columns, image[0], image[1])
@@ -213,11 +220,105 @@ def onnx_roi_align(op: OperatorDef, x: TensorSpec, rois: TensorSpec, batch: Tens
     return [x.with_shape((rois.shape[0], x.shape[1], grid.height, grid.width))]
 
 
-@onnx_roi_align.reference
-def onnx_roi_align_reference(op: OperatorDef, x: Array, rois: Array, batch: Array) -> Sequence[Any]:
+def _require_batch(op: OperatorDef, x: Array, rois: Array, batch: Array) -> None:
     require(
         op,
         not len(rois) or (batch.min() >= 0 and batch.max() < len(x)),
         f"the batch indices must be 0 to {len(x) - 1}",
     )
+
+
+@onnx_roi_align.reference
+def onnx_roi_align_reference(op: OperatorDef, x: Array, rois: Array, batch: Array) -> Sequence[Any]:
+    _require_batch(op, x, rois, batch)
     return [align(x, batch, rois, _onnx_grid(op), _largest if op.get_str("mode", "avg") == "max" else _average)]
+
+
+# The mean is separable: a matrix of weights for the rows of a region, and one for its columns
+
+
+def _shares(positions: Array, length: int) -> Tuple[Array, Array]:
+    """Which of ``length`` rows of an image the pixels of a region read, and how much of each: (pixels, those rows).
+
+    positions: (pixels, samples). The rules of ``bilinear_taps``.
+    """
+    pixels, count = positions.shape
+    inside = (positions >= -1) & (positions <= length)
+    at = np.clip(np.where(np.isfinite(positions), positions, 0), 0, length - 1).astype(np.float64)
+    low = np.floor(at).astype(np.intp)
+    first = int(low.min())
+    shares = np.zeros((pixels, int(min(low.max() + 2, length)) - first))
+    own = np.arange(pixels)[:, None]
+    np.add.at(shares, (own, low - first), (1 - (at - low)) * inside / count)
+    np.add.at(shares, (own, np.minimum(low + 1, length - 1) - first), (at - low) * inside / count)
+    read = np.flatnonzero(shares.any(0))
+    return first + read, shares[:, read].astype(np.float32)
+
+
+def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    """X with its channels last, what one region reads of it, that pooled along rows, and one result."""
+    x = inputs[0]
+    assert x is not None
+    n, c, h, w = x.shape
+    grid = grid_of(op) if not op.domain else _onnx_grid(op)
+    if grid.samples > 0:  # a pixel reads two rows a sample
+        h, w = min(h, 2 * grid.samples * grid.height), min(w, 2 * grid.samples * grid.width)
+    shapes = (n, x.shape[2] * x.shape[3], c), (h * w, c), (grid.height, w * c), (grid.width, c)
+    return [TensorSpec(shape, np.float32) for shape in shapes]
+
+
+def _why_not(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+    x = inputs[0]
+    if x is None or x.dtype != np.float32 or not x.size:
+        return "X must be float32 and hold something"
+    if op.get_str("mode", "avg") != "avg" or channels_last(op):
+        return "it pools means of channels first"
+    return None
+
+
+def _align_by_products(call: Call, grid: Grid, regions: Callable[[], Tuple[Array, Array]]) -> Run:
+    """Two products a region. regions: gives the batch indices and the corners of all."""
+    x, y = call.inputs[0], call.outputs[0]
+    last, read, pooled, result = call.scratch
+    height, width = x.shape[2:]
+    channels, turned = x.shape[1], (last.reshape(len(x), height, width, -1), x.transpose(0, 2, 3, 1))
+
+    def pool(image: Array, target: Array, rows: Array, columns: Array, down: Array, across: Array) -> None:
+        part = read[: rows.size * columns.size]
+        np.take(image, (rows[:, None] * width + columns).reshape(-1), 0, out=part, mode="clip")
+        lines = pooled.reshape(-1)[: len(down) * columns.size * channels].reshape(len(down), -1)
+        np.matmul(down, part.reshape(rows.size, -1), out=lines)
+        for at, line in enumerate(lines):
+            np.matmul(across, line.reshape(columns.size, channels), out=result)
+            target[:, at] = result.T
+
+    def run() -> None:
+        batch, corners = regions()
+        np.copyto(*turned)
+        for region, one in enumerate(corners):
+            starts, extents = _edges(grid, one)
+            rows, columns = (samples_of(grid, *given) for given in zip(starts, extents, (0, 1)))
+            if rows.size and columns.size:
+                (ys, down), (xs, across) = _shares(rows, height), _shares(columns, width)
+                if ys.size and xs.size:
+                    pool(last[batch[region]], y[region], ys, xs, down, across)
+                    continue
+            y[region] = 0
+
+    return run
+
+
+@onnx_roi_align.kernel("PRODUCTS", supports=_why_not, scratch=_scratch)
+def onnx_roi_align_products(call: Call) -> Run:
+    def regions() -> Tuple[Array, Array]:
+        x, rois, batch = call.inputs
+        _require_batch(call.op, x, rois, batch)
+        return batch, rois
+
+    return _align_by_products(call, _onnx_grid(call.op), regions)
+
+
+@roi_align.kernel("PRODUCTS", supports=_why_not, scratch=_scratch)
+def roi_align_products(call: Call) -> Run:
+    x, rois = call.inputs
+    return _align_by_products(call, grid_of(call.op), lambda: batch_and_corners(call.op, x, rois, 5))

@@ -9,8 +9,10 @@ import numpy as np
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
+from runtime_arm.operators.common.copying import copy_all
+from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import axis_of, integers_of, operator, require
-from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 @operator("Gather", domain="tflite", inputs=2)
@@ -47,7 +49,7 @@ def gather_reference(op: OperatorDef, x: Array, indices: Array) -> List[Any]:
     return [result]
 
 
-@operator("DynamicUpdateSlice", domain="tflite", inputs=3)
+@operator("DynamicUpdateSlice", domain="tflite", inputs=3, inplace={0: 0})
 def dynamic_update_slice(op: OperatorDef, x: TensorSpec, update: TensorSpec, start: TensorSpec) -> List[TensorSpec]:
     """X with ``update`` written at ``start``. The start is moved so that the update lies inside X."""
     require(
@@ -65,9 +67,28 @@ def dynamic_update_slice(op: OperatorDef, x: TensorSpec, update: TensorSpec, sta
 @dynamic_update_slice.reference
 def dynamic_update_slice_reference(op: OperatorDef, x: Array, update: Array, start: Array) -> List[Any]:
     result = x.copy()
-    heads = [min(max(int(n), 0), m - k) for n, m, k in zip(start, x.shape, update.shape)]
-    result[tuple(slice(head, head + n) for head, n in zip(heads, update.shape))] = update
+    result[_place(start, x.shape, update.shape)] = update
     return [result]
+
+
+def _place(start: Array, whole: Shape, part: Shape) -> Tuple[slice, ...]:
+    heads = [min(max(int(n), 0), m - k) for n, m, k in zip(start, whole, part)]
+    return tuple(slice(head, head + n) for head, n in zip(heads, part))
+
+
+@dynamic_update_slice.kernel("NUMPY")
+def dynamic_update_slice_numpy(call: Call) -> Run:
+    x, update, start = call.inputs
+    y, known = call.outputs[0], call.in_specs[2]
+    if known is not None and known.value is not None:
+        return copy_all([(y, x), (y[_place(start, x.shape, update.shape)], update)])
+    copied = copy_all([(y, x)])
+
+    def run() -> None:
+        copied()
+        y[_place(start, y.shape, update.shape)] = update
+
+    return run
 
 
 _REDUCTIONS: Dict[str, Tuple[np.ufunc, Callable[[np.dtype[Any]], Any]]] = {

@@ -258,7 +258,7 @@ def category_mapper_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [_array([text_of.get(key, unused) for key in _keys(x)], object).reshape(x.shape)]
 
 
-@operator("ArrayFeatureExtractor", domain="ai.onnx.ml", inputs=2, dtypes=NUMBERS)
+@operator("ArrayFeatureExtractor", domain="ai.onnx.ml", inputs=2, dtypes=(*NUMBERS, "object"))
 def array_feature_extractor(op: OperatorDef, x: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
     """The columns of X, along its last dimension, that the indices select; from a vector, a matrix of one row."""
     require_indices(op, indices)

@@ -117,6 +117,7 @@ def _by_id(op: OperatorDef) -> Forest:
         raise ArgumentError(op, f"{prefix}_nodeids: tree {lost[0][0]} has no node {lost[0][1]}")
     keys = zip(op.get_ints(f"{prefix}_treeids"), op.get_ints(f"{prefix}_nodeids"))
     at = np.array([places[key] for key in keys], np.int64)
+    counted = _counted(op, at)
     _, firsts = np.unique(trees, return_index=True)
     roots = _roots(op, on_true, on_false, leaf, trees.size, np.sort(firsts), trees)
     return Forest(
@@ -129,10 +130,19 @@ def _by_id(op: OperatorDef) -> Forest:
         roots,
         _depths(op, roots, on_true, on_false, leaf),
         {},
-        at,
-        _integers(op, f"{prefix}_ids", weight.size),
-        weight,
+        at[counted],
+        _integers(op, f"{prefix}_ids", weight.size)[counted],
+        weight[counted],
     )
+
+
+def _counted(op: OperatorDef, at: Array) -> Array:
+    """Which weights of the leaves ``at`` count: all, or, as in onnxruntime, the first of each leaf if there is but one
+    target."""
+    labels = len(op.get_ints("classlabels_int64s")) + len(op.get_strs("classlabels_strings"))
+    if (labels if op.type == "TreeEnsembleClassifier" else op.get_int("n_targets", 1)) != 1:
+        return np.arange(at.size)
+    return np.sort(np.unique(at, return_index=True)[1])
 
 
 def _flags(op: OperatorDef, count: int) -> Array:
@@ -265,22 +275,29 @@ def _holds(forest: Forest, node: Array, x: Array) -> Any:
     return holds
 
 
+# How weights of one target are combined, and what that begins with.
+_COMBINED: Dict[str, Tuple[Any, float]] = {
+    "SUM": (np.add, 0.0),
+    "AVERAGE": (np.add, 0.0),
+    "MIN": (np.minimum, np.inf),
+    "MAX": (np.maximum, -np.inf),
+}
+
+
 def target_totals(forest: Forest, reached: Array, targets: int, reduce: str) -> Tuple[Array, Array]:
     """The weights of the leaves reached, reduced over the trees; and whether any of the leaves has one for the target.
 
     Both are (N, targets); the first is float64, and 0 where no leaf has a weight. ``reduce``: SUM, AVERAGE (over all
     trees), MIN or MAX.
     """
-    dense = np.zeros((forest.mode.size, targets))
+    combine, fill = _COMBINED[reduce]
+    dense = np.full((forest.mode.size, targets), fill)
     given = np.zeros((forest.mode.size, targets), np.bool_)
-    np.add.at(dense, (forest.at, forest.target), forest.weight.astype(np.float64))
+    combine.at(dense, (forest.at, forest.target), forest.weight.astype(np.float64))
     given[forest.at, forest.target] = True
     touched: Array = np.any(given[reached], axis=0)
     if reduce in ("MIN", "MAX"):
-        fill = np.inf if reduce == "MIN" else -np.inf
-        best: Any = np.minimum if reduce == "MIN" else np.maximum
-        totals = best.reduce(np.where(given[reached], dense[reached], fill), axis=0)
-        return np.where(touched, totals, 0.0), touched
+        return np.where(touched, combine.reduce(dense[reached], axis=0), 0.0), touched
     totals = np.zeros((reached.shape[1], targets))
     for tree in reached:
         totals += dense[tree]

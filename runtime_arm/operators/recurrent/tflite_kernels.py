@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.common.time_steps import by_time
+from runtime_arm.operators.common.time_steps import aged, by_time
 from runtime_arm.operators.recurrent import cells
 from runtime_arm.operators.recurrent.tflite import lstm, rnn, svdf
 from runtime_arm.operators.recurrent.unrolled import Side, scratch_of, unrolled
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
+from runtime_arm.registry.steps import EINSUM, Step, in_turn, into
 
 GATES = (1, 2, 3, 0)  # of TensorFlow Lite's order i, f, c, o: the slot of each, in the order o, i, f, c
 _EXTRAS = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, normalisation
@@ -92,25 +94,17 @@ def rnn_numpy(call: Call) -> Run:
     return unrolled(call, cell_of(call.op), [side], constant)
 
 
-def _svdf_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    return [outputs[1]]
-
-
-@svdf.kernel("NUMPY", supports=lambda op, inputs, outputs: _refuses(inputs, outputs), scratch=_svdf_scratch)
+@svdf.kernel("NUMPY", supports=lambda op, inputs, outputs: _refuses(inputs, outputs))
 def svdf_numpy(call: Call) -> Run:
     features, w, state, b = [*call.inputs, None][:4]
     y, held = call.outputs
-    shape = len(features), *w.shape
-    older, after = state.reshape(shape)[..., 1:], held.reshape(shape)
-    products = call.scratch[0].reshape(shape)
-    by_unit = products.reshape(*y.shape, -1)
-
-    def run() -> None:
-        np.copyto(after[..., :-1], older)
-        np.copyto(after[..., -1], features)
-        np.multiply(after, w, products)
-        np.add.reduce(by_unit, 2, None, y)
-        if b is not None:
-            np.add(y, b, y)
-
-    return run
+    newest = held.reshape(len(features), *w.shape)[..., -1]
+    memory, weights = held.reshape(*y.shape, -1), w.reshape(y.shape[1], -1)
+    steps: List[Step] = [
+        aged(state, held),
+        partial(np.copyto, newest, features),
+        partial(EINSUM, "buk,uk->bu", memory, weights, out=y),
+    ]
+    if b is not None:
+        steps.append(into(np.add, y, b, y))
+    return in_turn(steps)

@@ -14,7 +14,7 @@ from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _texts(x: Array) -> List[str]:
+def texts_of(x: Array) -> List[str]:
     """The elements as text; bytes that are not UTF-8 become surrogates."""
     return [
         element.decode("utf-8", "surrogateescape") if isinstance(element, bytes) else str(element)
@@ -22,10 +22,23 @@ def _texts(x: Array) -> List[str]:
     ]
 
 
-def _blob(texts: Sequence[str], shape: Sequence[int]) -> Array:
+def blob_of(texts: Sequence[str], shape: Sequence[int]) -> Array:
     blob = np.empty(len(texts), object)
     blob[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
     return blob.reshape(tuple(shape))
+
+
+def expression(op: OperatorDef, pattern: str) -> re.Pattern[str]:
+    """A regular expression of RE2. Python's are like these, if \\w, \\d, \\s and \\b know ASCII alone.
+
+    ArgumentError for what Python does not take, such as \\C and \\pN, or takes otherwise: classes of POSIX.
+    """
+    if "[:" in pattern:
+        raise ArgumentError(op, f"classes of POSIX in {pattern!r} are not supported")
+    try:
+        return re.compile(pattern, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ArgumentError(op, f"{pattern!r} is no regular expression: {error}") from error
 
 
 @operator("StringConcat", domain="onnx", inputs=2, dtypes=("object",))
@@ -38,30 +51,23 @@ def string_concat(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorS
 @string_concat.reference
 def string_concat_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
     first, second = np.broadcast_arrays(x, y)
-    return [_blob([a + b for a, b in zip(_texts(first), _texts(second))], first.shape)]
+    return [blob_of([a + b for a, b in zip(texts_of(first), texts_of(second))], first.shape)]
 
 
 @operator("RegexFullMatch", domain="onnx", dtypes=("object",))
 def regex_full_match(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Whether each string as a whole matches ``pattern``; bool.
 
-    ONNX uses the syntax of RE2, this uses Python's: they agree except for rare constructs, such as RE2's \\C and \\pN.
+    ONNX uses the syntax of RE2, see ``expression``.
     """
-    _pattern(op)
+    expression(op, op.get_str("pattern"))
     return [x.with_dtype(np.bool_)]
-
-
-def _pattern(op: OperatorDef) -> Any:
-    try:
-        return re.compile(op.get_str("pattern"))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ArgumentError(op, f"pattern is no regular expression: {error}") from error
 
 
 @regex_full_match.reference
 def regex_full_match_reference(op: OperatorDef, x: Array) -> List[Any]:
-    pattern = _pattern(op)
-    return [np.array([pattern.fullmatch(text) is not None for text in _texts(x)], np.bool_).reshape(x.shape)]
+    pattern = expression(op, op.get_str("pattern"))
+    return [np.array([pattern.fullmatch(text) is not None for text in texts_of(x)], np.bool_).reshape(x.shape)]
 
 
 @operator("StringSplit", domain="onnx", outputs=2, dtypes=("object",))
@@ -77,7 +83,7 @@ def string_split(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 def _pieces(op: OperatorDef, x: Array) -> Tuple[List[List[str]], int]:
     delimiter, most = op.get_str("delimiter", ""), op.get_int("maxsplit", -1)
-    pieces = [text.split(delimiter or None, most) if text else [] for text in _texts(x)]
+    pieces = [text.split(delimiter or None, most) if text else [] for text in texts_of(x)]
     return pieces, max(map(len, pieces), default=0)
 
 
@@ -85,7 +91,7 @@ def _pieces(op: OperatorDef, x: Array) -> Tuple[List[List[str]], int]:
 def string_split_reference(op: OperatorDef, x: Array) -> List[Any]:
     pieces, width = _pieces(op, x)
     filled = [piece for row in pieces for piece in (*row, *[""] * (width - len(row)))]
-    return [_blob(filled, (*x.shape, width)), np.array([len(row) for row in pieces], np.int64).reshape(x.shape)]
+    return [blob_of(filled, (*x.shape, width)), np.array([len(row) for row in pieces], np.int64).reshape(x.shape)]
 
 
 _CASES: Dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
@@ -112,10 +118,10 @@ def _normalised(op: OperatorDef, x: Array) -> List[str]:
 
     unwanted = set(map(key, op.get_strs("stopwords")))
     change = _CASES[op.get_str("case_change_action", "NONE")]
-    return [change(text) for text in _texts(x) if key(text) not in unwanted] or [""]
+    return [change(text) for text in texts_of(x) if key(text) not in unwanted] or [""]
 
 
 @string_normalizer.reference
 def string_normalizer_reference(op: OperatorDef, x: Array) -> List[Any]:
     texts = _normalised(op, x)
-    return [_blob(texts, (*x.shape[:-1], len(texts)))]
+    return [blob_of(texts, (*x.shape[:-1], len(texts)))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-Gram = Tuple[int, ...]
+Gram = Tuple[Union[int, bytes], ...]
 
 
 def _grams(op: OperatorDef) -> Dict[Gram, int]:
     """The index of each n-gram in the pool."""
-    pool = op.get_ints("pool_int64s")
+    pool = _pool(op)
     starts = list(op.get_ints("ngram_counts"))
     grams: List[Gram] = []
     for length, (start, stop) in enumerate(zip(starts, [*starts[1:], len(pool)]), 1):
@@ -30,17 +30,25 @@ def _grams(op: OperatorDef) -> Dict[Gram, int]:
     return {gram: place for place, gram in enumerate(grams)}
 
 
-@operator("TfIdfVectorizer", domain="onnx", dtypes=("int32", "int64"))
+def _pool(op: OperatorDef) -> Sequence[Union[int, bytes]]:
+    """The elements of the n-grams: integers, or strings as blobs hold them."""
+    if op.has("pool_strings"):
+        return [text.encode("utf-8", "surrogateescape") for text in op.get_strs("pool_strings")]
+    return op.get_ints("pool_int64s")
+
+
+@operator("TfIdfVectorizer", domain="onnx", dtypes=("int32", "int64", "object"))
 def tf_idf_vectorizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """(C,) or (N, C), float32: how often the n-grams of a pool occur in each row of X.
 
-    The pool, ``pool_int64s``, holds the n-grams of 1 element, then those of 2, and so on. ``ngram_counts`` says where
-    each length starts, ``ngram_indexes`` which column of Y belongs to each n-gram. Only n-grams of ``min_gram_length``
-    to ``max_gram_length`` elements are counted. Between neighbouring elements of an n-gram, up to ``max_skip_count``
-    elements may be skipped, the same number each time. ``mode``: TF is the count, IDF is the weight from ``weights``
-    (1) where the count is not 0, TFIDF is the product of count and weight.
+    The pool, ``pool_int64s`` or ``pool_strings``, holds the n-grams of 1 element, then those of 2, and so on.
+    ``ngram_counts`` says where each length starts, ``ngram_indexes`` which column of Y belongs to each n-gram. Only
+    n-grams of ``min_gram_length`` to ``max_gram_length`` elements are counted. Between neighbouring elements of an
+    n-gram, up to ``max_skip_count`` elements may be skipped, the same number each time. ``mode``: TF is the count,
+    IDF is the weight from ``weights`` (1) where the count is not 0, TFIDF is the product of count and weight.
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
+    require(op, (x.dtype == object) == op.has("pool_strings"), "X and the pool must hold elements of one kind", x)
     columns = op.get_ints("ngram_indexes")
     require(
         op,
@@ -69,7 +77,7 @@ def tf_idf_vectorizer_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [y.reshape(*x.shape[:-1], y.shape[1])]
 
 
-def _occurring(op: OperatorDef, elements: Sequence[int]) -> Iterator[Gram]:
+def _occurring(op: OperatorDef, elements: Sequence[Union[int, bytes]]) -> Iterator[Gram]:
     longest = min(op.get_int("max_gram_length"), len(op.get_ints("ngram_counts")))
     for length in range(max(op.get_int("min_gram_length"), 1), longest + 1):
         skips = min(op.get_int("max_skip_count"), len(elements)) if length > 1 else 0

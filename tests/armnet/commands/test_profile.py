@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as np
 import pytest
 
+from armnet import timing
 from runtime_arm.pair.tuning import Measurement, Tuning, fingerprint, net_hash
 from tests.optimize.nets import pair_of
 from tests.support.commands import Armnet, refused
@@ -39,6 +42,15 @@ def test_the_trace_has_the_format_that_viewers_read(armnet: Armnet, digits: Path
     assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
     assert any("Conv(" in event["args"]["signature"] for event in events)
     assert "why not another engine" in out.splitlines()[0]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_noisy_machine_is_told(armnet: Armnet, digits: Path, busy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that workers share wait for the slowest of them."""
+    monkeypatch.setattr(timing, "busy_seconds", lambda: time.perf_counter() * (os.cpu_count() or 1) * busy)
+    _, _, notes = armnet("profile", digits, "--threads", 1, "--rounds", 400, "--json")
+    assert ("the machine is noisy" in notes) == busy
+    assert "steps on several cores" not in notes
 
 
 def test_the_hints_that_an_operator_follows_are_listed(armnet: Armnet, tmp_path: Path) -> None:

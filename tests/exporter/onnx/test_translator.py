@@ -17,6 +17,7 @@ from tests.exporter.onnx.models import model, run, types, value
 
 node = helper.make_node
 FLAG = value("p", [], np.bool_)
+SCANNED = {"start": (2, 4), "x": (2, 3, 4), "w": (2, 3, 4)}
 
 
 def ints(*values: int) -> Any:
@@ -174,6 +175,34 @@ def test_a_scan_walks_over_a_dimension() -> None:
     y, z = run(proto, np.zeros(2, np.float32), np.ones((3, 2), np.float32))
     assert y.tolist() == [3, 3]
     assert z.tolist() == [[1, 1], [2, 2], [3, 3]]
+
+
+def batched_scan(lengths: str = "") -> onnx.ModelProto:
+    """Scan as opset 8 has it: a state, and two sequences, one of which runs backwards, for each sample of a batch."""
+    body = graph(
+        [
+            node("Sub", ["state", "b"], ["less"]),
+            node("Add", ["less", "a"], ["next"]),
+            node("Mul", ["next", "a"], ["out"]),
+        ],
+        [value("state", [4]), value("a", [4]), value("b", [4])],
+        ["next", "out"],
+    )
+    scan = node("Scan", [lengths, "start", "x", "w"], ["y", "z"], body=body, num_scan_inputs=2, directions=[0, 1])
+    inputs = [value(name, shape) for name, shape in SCANNED.items()]
+    weights = {lengths: ints(3, 2)} if lengths else {}
+    return model([scan], inputs, [value("y", None), value("z", None)], weights, opset=8)
+
+
+def test_a_scan_of_opset_8_walks_over_the_sequences_of_a_batch() -> None:
+    session = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed").InferenceSession
+    random = np.random.default_rng(4)
+    feeds = {name: random.integers(-9, 9, shape).astype(np.float32) for name, shape in SCANNED.items()}
+    expected = session(batched_scan().SerializeToString()).run(None, feeds)
+    for found, wanted in zip(run(batched_scan(), *feeds.values()), expected):
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ExportError, match="Scan of opset 8 with lengths of sequences is not supported"):
+        export(batched_scan("lengths"))
 
 
 def test_the_pair_stores_labels_and_preprocessing() -> None:

@@ -238,3 +238,13 @@ def test_float16_values_are_clipped_as_in_caffe2(clip: int, largest: float) -> N
     pair = pair_of(f'net "n": x -> y\nFloatToHalf(x) -> y  clip={clip}', {}, [TensorInfo("x", (4,), "float32")])
     y = run(to_onnx(pair), {"x": np.array([1e6, -1e6, 65504, 0.1], np.float32)})[0]
     np.testing.assert_array_equal(y, np.array([largest, -largest, 65504, 0.1], np.float16))
+
+
+@pytest.mark.parametrize("start", [(0, 1, 2, 3), (0, 9, -4, 8)])
+def test_a_block_is_written_where_it_fits(start: Sequence[int]) -> None:
+    rng = np.random.default_rng(7)
+    weights = {"u": rng.standard_normal((1, 2, 3, 4)).astype(np.float32), "s": np.array(start, np.int32)}
+    pair = pair_of('net "block": x -> y\ntflite.DynamicUpdateSlice(x, u, s) -> y', weights)
+    feeds = {"x": rng.standard_normal((2, 3, 8, 8)).astype(np.float32)}
+    with Predictor(pair, threads=1) as predictor:
+        np.testing.assert_array_equal(run(to_onnx(pair), feeds)[0], predictor.run(feeds)["y"])

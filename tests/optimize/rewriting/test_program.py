@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from optimize.rewriting.rewrite import run_passes
 from optimize.rewriting.single_assignment import names_in
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
 from tests.optimize import kinds
-from tests.optimize.nets import pair_of_net
+from tests.optimize.nets import pair_of, pair_of_net
 from tests.support.random_nets import KINDS, RandomNet, random_nets
 
 FOLDING = [kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, kinds.repeating, kinds.of_constants]
@@ -46,3 +47,23 @@ def with_branch(net: NetDef) -> NetDef:
     branch = NetDef("branch", (OperatorDef("Copy", (blob,), ("copied",)),), (), ("copied",))
     args = tuple(Argument.of(name, branch) for name in ("then_net", "else_net"))
     return net.replace(op=(*net.op, OperatorDef("If", ("x",), ("copied",), args)))
+
+
+def test_content_that_follows_from_open_sizes_is_not_known() -> None:
+    text = """
+        net "": x, one, m -> y
+        Shape(x) -> s
+        Gather(s, one) -> size
+        EQ(size, m) -> is_m
+        Shape(x) -> last  axes=[1]
+        Add(size, last) -> both
+        Gather(s, m) -> z
+        Copy(x) -> y"""
+    weights = {"one": np.array(1), "m": np.array(0)}
+    known = Program.of(pair_of(text, weights, {"x": ("n", 7)}))
+    assert [int(np.ravel(known.content(name))[0]) for name in ("size", "last", "both")] == [7, 7, 14]
+    assert [known.content(name) for name in ("z", "s", "x")] == [None] * 3
+    is_open = Program.of(pair_of(text, weights, {"x": ("n", "m")}))
+    assert [is_open.content(name) for name in ("size", "is_m", "last", "both")] == [None] * 4
+    static = Program.of(pair_of(text, weights, {"x": (3, 7)}))
+    assert [static.content(name) is None for name in ("s", "z", "is_m", "x")] == [False, False, False, True]

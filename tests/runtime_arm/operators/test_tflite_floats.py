@@ -110,9 +110,12 @@ def test_gather_refuses_indices_outside() -> None:
         run_kernel(tflite("Gather", "X I", axis=1, batch_dims=1), [x, indices])
 
 
-def test_an_update_that_exceeds_the_end_is_moved_inside() -> None:
-    start = np.array([9, -4], np.int64)
-    (y,) = run_kernel(tflite("DynamicUpdateSlice", "X U S"), [np.zeros((3, 3)), np.ones((2, 1)), start])
+@pytest.mark.parametrize("constants", [[], [2]])
+def test_an_update_that_exceeds_the_end_is_moved_inside(constants: Any) -> None:
+    operands = [np.zeros((3, 3)), np.ones((2, 1)), np.array([9, -4], np.int64)]
+    op = tflite("DynamicUpdateSlice", "X U S")
+    assert assert_engines_match_reference(op, operands, constants=constants) == ["NUMPY"]
+    (y,) = run_kernel(op, operands, constants=constants)
     np.testing.assert_array_equal(y, [[0, 0, 0], [1, 0, 0], [1, 0, 0]])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runtime_arm.errors import FeedError, NetError, OperatorError, ResourceError, UnknownOperator
-from runtime_arm.execution.executor import PLANS_KEPT, SEGMENTS_KEPT, Executor, walk_segments
+from runtime_arm.execution.executor import PLANS_KEPT, SEGMENTS_KEPT, SMALL, Executor, walk_segments
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import DataDependent, operator
 from runtime_arm.registry.specs import TensorSpec
@@ -122,11 +122,22 @@ def test_an_unknown_fetch_is_refused_by_name():
         Executor(net("Relu(x) -> y"), {}).run({"x": x(1)}, ["nowhere"])
 
 
-def test_the_net_is_planned_anew_for_other_shapes_and_plans_are_forgotten():
+@pytest.mark.parametrize(("small", "kept"), [(0, PLANS_KEPT), (SMALL, 3 * PLANS_KEPT)])
+def test_the_net_is_planned_anew_for_other_shapes_and_plans_are_forgotten(small, kept, monkeypatch):
+    """Of those whose arenas are small together more are kept: in loops shapes change at each turn."""
+    monkeypatch.setattr("runtime_arm.execution.executor.SMALL", small)
     executor = Executor(net("Relu(x) -> y"), {})
     for n in range(3 * PLANS_KEPT):
-        assert executor.run({"x": x(n, 2)}, ["y"])["y"].shape == (n, 2)
-    assert len(executor._entries) == PLANS_KEPT
+        assert executor.run({"x": x(n + 1, 2)}, ["y"])["y"].shape == (n + 1, 2)
+    assert len(executor._entries) == kept
+
+
+def test_the_number_of_small_plans_is_bounded(monkeypatch):
+    monkeypatch.setattr("runtime_arm.execution.executor.SMALL_KEPT", 2 * PLANS_KEPT)
+    executor = Executor(net("Relu(x) -> y"), {})
+    for n in range(3 * PLANS_KEPT):
+        executor.run({"x": x(n, 2)}, ["y"])
+    assert len(executor._entries) == 2 * PLANS_KEPT
 
 
 def test_engines_are_chosen_anew_for_other_shapes_and_keep_their_weights_apart():
@@ -219,8 +230,11 @@ def test_a_branch_may_return_blobs_that_it_did_not_compute(condition, expected):
         assert [fetched["y"][0], fetched["z"][0], fetched["x"][0]] == [*expected, 7.0]
 
 
-def test_the_number_of_plans_after_many_borders_is_bounded():
+@pytest.mark.parametrize(("small", "most"), [(0, SEGMENTS_KEPT), (SMALL, 3 * SEGMENTS_KEPT)])
+def test_the_number_of_plans_after_many_borders_is_bounded(small, most, monkeypatch):
     """Each border meets several shapes; there are more combinations than can be kept."""
+    monkeypatch.setattr("runtime_arm.execution.executor.SMALL", small)
+    monkeypatch.setattr("runtime_arm.execution.executor.SMALL_KEPT", 3 * SEGMENTS_KEPT)
     lines = ["Relu(x) -> a0"]
     for i in range(6):
         lines += [f"Add(x, t{i}) -> s{i}", f"test.TestPositive(s{i}) -> p{i}", f"Add(p{i}, p{i}) -> d{i}"]
@@ -234,10 +248,11 @@ def test_the_number_of_plans_after_many_borders_is_bounded():
             total = feed["x"] + feed[name]
             np.testing.assert_array_equal(fetched[f"d{i}"], 2 * total[total > 0])
     kept = [segment for root in executor.plans() for segment in walk_segments(root)]
-    assert SEGMENTS_KEPT // 2 <= len(kept) <= SEGMENTS_KEPT + 1
+    assert most // 2 <= len(kept) <= most + 1
 
 
-def test_a_net_may_have_more_borders_than_plans_are_kept():
+def test_a_net_may_have_more_borders_than_plans_are_kept(monkeypatch):
+    monkeypatch.setattr("runtime_arm.execution.executor.SMALL", 0)
     count = SEGMENTS_KEPT + 8
     lines = ["Relu(x) -> a0", *(f"test.TestPositive(a{i}) -> a{i + 1}" for i in range(count))]
     executor = Executor(net(*lines, outputs=f"a{count}"), {})

@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.time_steps import by_time
+from runtime_arm.operators.common.time_steps import aged, by_time
 from runtime_arm.operators.quantised.fixed_point_int16 import sigmoid_table, tanh_table
 from runtime_arm.operators.quantised.parameters import all_known
 from runtime_arm.operators.quantised.rounding import requantizer
@@ -218,11 +218,12 @@ def quantized_svdf_int8(call: Call) -> Run:
     dtype = _exact_in(reach)
     weights, factors = call.packed("W", lambda: (np.ascontiguousarray(w.T, dtype), times.astype(np.float64)))
     shape = len(x), *times.shape
-    older, after = state.reshape(shape)[..., 1:], held.reshape(shape)
+    after, age = held.reshape(shape), aged(state, held)
     taken = shaped(call.scratch[0].view(dtype), *x.shape)
     sums = shaped(call.scratch[1].view(dtype), len(x), len(w))
     products, totals = call.scratch[2].reshape(shape), call.scratch[3].reshape(y.shape)
     by_unit, zero_point = products.reshape(*y.shape, -1), np.array([of_x.zero_point], dtype)
+    ones, column = np.ones((by_unit.shape[2], 1)), totals[..., np.newaxis]
     bias = np.zeros(y.shape[1]) if b is None else b.astype(np.float64)
     most = (1 << 15) * np.abs(factors).reshape(y.shape[1], -1).sum(1) + np.abs(bias)
     newest = requantizer("tflite_ref", first, 0, *limits_of(np.int16), reach)
@@ -233,12 +234,12 @@ def quantized_svdf_int8(call: Call) -> Run:
     ]
 
     def run() -> None:
-        np.copyto(after[..., :-1], older)
+        age()
         np.subtract(x, zero_point, taken)
         np.matmul(taken, weights, sums)
         newest(sums, after[..., -1], work[0])
         np.multiply(after, factors, products)
-        np.add.reduce(by_unit, 2, None, totals)
+        np.matmul(by_unit, ones, column)
         np.add(totals, bias, totals)
         finish(totals, y, work[1])
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from optimize import optimize
 from optimize.memory.plan import plan_net
 from optimize.passes.moving.reorder_operators import PASS
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 from tests.optimize.nets import applied, assert_keeps_numbers, refusals
 from tests.support.random_nets import KINDS
@@ -42,8 +46,26 @@ def test_without_shapes_nothing_moves() -> None:
     assert not applied(PASS, WIDE).report.steps
 
 
+def test_what_sequences_hold_is_not_planned() -> None:
+    made = "onnx.SequenceConstruct(a1, b1) -> s\n    onnx.SequenceLength(s) -> k\n    Sum(a1"
+    net = WIDE.replace("Sum(a1", made).replace("-> y\n    Sig", "-> y, k\n    Sig")
+    assert not applied(PASS, net, shapes=SHAPE).report.steps
+
+
 def test_open_sizes_are_tried_out() -> None:
     assert applied(PASS, WIDE, shapes={"x": ["batch", 4, "height", "width"]}).report.steps
+
+
+def test_operators_on_strings_keep_their_place() -> None:
+    lines = ["onnx.StringConcat(x, x) -> a", "onnx.StringConcat(x, a) -> b"]
+    lines += [
+        'onnx.RegexFullMatch(a) -> c  pattern="ab"',
+        'onnx.RegexFullMatch(b) -> d  pattern="abab"',
+        "And(c, d) -> y",
+    ]
+    net = NetDef.from_text("\n ".join(['net "": x -> y', *lines]))
+    pair = Pair(NetDef(), net, (TensorInfo("x", (4, 2), "object"),))
+    assert optimize(pair).predict_net.op == net.op
 
 
 def test_operators_that_overwrite_blobs_keep_their_place() -> None:

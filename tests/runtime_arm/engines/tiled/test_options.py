@@ -49,6 +49,8 @@ def assert_options_agree(problem: Problem, workers: int = 1, least: int = 1) -> 
             amplification=option.work.error,
             what=f"{op.signature()} by {described(option)}",
         )
+        if option.outputs[0] is not None and workers == 1:
+            np.testing.assert_array_equal(run_option(op, inputs, option, constants, ragged=True), actual)
         if option.kernel.reads_slices or option.kernel.writes_slices:
             sliced = run_option(op, inputs, option, constants, workers, slices=True)
             assert_close(

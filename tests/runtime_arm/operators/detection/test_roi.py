@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 import pytest
 
-from device_tests.suite.kernels import run_kernel
+from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
@@ -35,6 +35,23 @@ def test_roi_align_agrees_with_onnxruntime(attributes: Any) -> None:
     op = OperatorDef.of("RoiAlign", ["X", "rois", "batch"], ["Y"], domain="onnx", **attributes)
     inputs = [X, regions(9), np.array([0, 1] * 4 + [0])]
     assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], terms=4096)
+
+
+@pytest.mark.parametrize("samples", [0, 1, 2])
+@pytest.mark.parametrize("size", [(1, 1), (7, 7), (3, 5)])
+def test_products_agree_with_direct_sums(size: Tuple[int, int], samples: int) -> None:
+    boxes = np.vstack([regions(30), [[-9, -9, -5, -4], [50, 50, 60, 60], [3, 3, 3, 3], [2, 9, 2, 1]]]).astype(
+        np.float32
+    )
+    batch = np.arange(len(boxes)) % 2
+    for mode in ("half_pixel", "output_half_pixel"):
+        arguments: Any = {"output_height": size[0], "output_width": size[1], "coordinate_transformation_mode": mode}
+        op = OperatorDef.of("RoiAlign", ["X", "R", "B"], ["Y"], domain="onnx", sampling_ratio=samples, **arguments)
+        assert assert_engines_match_reference(op, [X, boxes, batch], terms=4096) == ["PRODUCTS"]
+    given = {"pooled_h": size[0], "pooled_w": size[1], "sampling_ratio": samples, "spatial_scale": 0.5}
+    rows = np.hstack([batch[:, None].astype(np.float32), boxes])
+    op = OperatorDef.of("RoIAlign", ["X", "R"], ["Y"], **given)
+    assert assert_engines_match_reference(op, [X, rows], terms=4096) == ["PRODUCTS"]
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])

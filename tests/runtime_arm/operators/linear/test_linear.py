@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 import pytest
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
 from runtime_arm.errors import ArgumentError, ShapeError
+from runtime_arm.machine import blas
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.linear import caffe2
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.onnx_nodes import witness
 
@@ -45,6 +47,23 @@ def test_fc_agrees_with_the_reference(type: str, shape: List[int], axis: int, wi
     w = (depth, width) if type == "FCTransposed" else (width, depth)
     op = OperatorDef.of(type, ["X", "W", "b"], ["Y"], axis=axis)
     assert assert_engines_agree(op, numbers(tuple(shape), w, (width,))) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("activation", [None, "onnx.HardSwish"])
+@pytest.mark.parametrize(("terms", "width"), [(512, 1000), (999, 500), (1100, 500)])
+def test_constant_weights_of_one_row_may_be_stored_by_rows(
+    terms: int, width: int, activation: Optional[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned: List[Any] = []
+    monkeypatch.setattr(blas, "is_wide", lambda: True)
+    monkeypatch.setattr(caffe2, "_turned", lambda w, turn=caffe2._turned: turned.append(w.shape) or turn(w))
+    op = OperatorDef.of("FC", ["X", "W", "b"], ["Y"])
+    if activation is not None:
+        op = OperatorDef.of("FusedFC", ["X", "W", "b"], ["Y"], domain="armnet", activation=activation)
+    inputs = numbers((1, terms), (width, terms), (width,))
+    magnitude = run_kernel(op, [np.abs(x) for x in inputs])[0]
+    assert_engines_match_reference(op, inputs, terms=terms, magnitude=magnitude, constants=[1, 2])
+    assert set(turned) == ({(terms, width)} if terms < 2 * width else set())
 
 
 @given(st.integers(1, 4), st.integers(1, 4), sizes, sizes, sizes, st.booleans(), st.booleans(), st.data())

@@ -56,6 +56,13 @@ def test_answers_as_onnxruntime_does(op: OperatorDef, x: Any, dtype: Any) -> Non
     np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
+def test_columns_of_strings_are_picked() -> None:
+    op, columns = op_of("ArrayFeatureExtractor", "X I"), np.array([1], np.int64)
+    (expected,) = witness(op, [STRINGS, columns], [object])
+    (y,) = run_kernel(op, [STRINGS, columns])
+    assert y.tolist() == expected.tolist()
+
+
 def test_labels_become_strings() -> None:
     op = op_of("LabelEncoder", keys_int64s=[0, 3], values_strings=["no", "ja"])
     assert run_kernel(op, [np.array([3, 0, 5])])[0].tolist() == [b"ja", b"no", b"_Unused"]

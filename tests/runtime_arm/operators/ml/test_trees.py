@@ -64,6 +64,19 @@ def test_regressors_answer_as_onnxruntime_does(seed: int, modes: Any, missing: b
     assert_engines_match_reference(op, [x])
 
 
+@pytest.mark.parametrize("reduce", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_a_leaf_may_give_several_weights_to_one_target(targets: int, reduce: str) -> None:
+    """scikit-learn's exporter writes paths through forests so: of a single target the first weight alone counts."""
+    weights = [(1, 0, 1.0), (1, 0, 5.0), (2, targets - 1, 7.0), (2, targets - 1, -2.0)]
+    attributes = {name.replace("class_", "target_"): value for name, value in stump(weights).items()}
+    op = regressor(n_targets=targets, aggregate_function=reduce, **attributes)
+    x = np.array([[-1], [1]], np.float32)
+    (expected,) = witness(op, [x], [np.float32])
+    np.testing.assert_array_equal(lookup(op).evaluate(op, [x])[0], expected)
+    assert_engines_match_reference(op, [x])
+
+
 @pytest.mark.parametrize("modes", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("strings", [False, True], ids=["integers", "strings"])

@@ -45,16 +45,13 @@ def operands(op: OperatorDef, steps: int = 5, batch: int = 3, size: int = 4, hid
 
 
 DIRECTIONS = ["forward", "reverse", "bidirectional"]
+FLAGS = (st.booleans(),) * 4  # layout, linear_before_reset, neither bias nor state, constant weights
+LAYERS = (st.sampled_from(["LSTM", "GRU", "RNN"]), st.sampled_from(DIRECTIONS), *FLAGS)
 
 
 @settings(max_examples=60)
 @given(
-    st.sampled_from(["LSTM", "GRU", "RNN"]),
-    st.sampled_from(DIRECTIONS),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
+    *LAYERS,
     st.integers(1, 6),
     st.integers(1, 3),
     st.integers(1, 5),
@@ -90,12 +87,7 @@ def test_rectified_layers_by_numpy(direction: str) -> None:
 
 @settings(max_examples=80)
 @given(
-    st.sampled_from(["LSTM", "GRU", "RNN"]),
-    st.sampled_from(DIRECTIONS),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
+    *LAYERS,
     st.integers(1, 60),
     st.lists(st.integers(-1, 70), min_size=1, max_size=4),
 )

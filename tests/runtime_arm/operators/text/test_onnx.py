@@ -10,6 +10,7 @@ import pytest
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
+from tests.support.onnx_nodes import witness
 
 
 def computed(op: OperatorDef, *inputs: Any) -> Any:
@@ -29,6 +30,13 @@ def test_bytes_that_are_not_utf8_are_kept() -> None:
     assert joined.tolist() == [b"\xff\xc3", "ü!".encode()]
 
 
+@pytest.mark.parametrize("pattern", [r"\w+", r"[\w ]+", r"\D+", r".+\b", r"(?i)CAFE.*"])
+def test_expressions_match_as_in_onnxruntime(pattern: str) -> None:
+    op, texts = op_of("RegexFullMatch", pattern=pattern), ["cafe", "café", "a b", "٣", "7", ""]
+    (expected,) = witness(op, [np.array(texts, object)], [np.bool_])
+    assert computed(op, [text.encode() for text in texts])[0].tolist() == expected.tolist()
+
+
 def test_blank_strings_have_no_pieces() -> None:
     pieces, counts = computed(op_of("StringSplit", outputs="Y Z"), [b"", b"  ", b" a  b "])
     assert pieces.tolist() == [[b"", b""], [b"", b""], [b"a", b"b"]]
@@ -45,7 +53,8 @@ def test_stop_words_match_in_any_case_unless_case_sensitive() -> None:
 @pytest.mark.parametrize(
     ("op", "rule"),
     [
-        (op_of("RegexFullMatch", pattern="(a"), "pattern is no regular expression"),
+        (op_of("RegexFullMatch", pattern="(a"), "is no regular expression"),
+        (op_of("RegexFullMatch", pattern="[[:alpha:]]"), "classes of POSIX"),
         (op_of("StringNormalizer", case_change_action="TITLE"), "case_change_action must be one of NONE, LOWER, UPPER"),
     ],
 )

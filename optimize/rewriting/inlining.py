@@ -1,0 +1,69 @@
+"""Puts the operators of a net that an operator holds into the net around it."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional, Set
+
+from optimize.rewriting.program import Program
+from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.registry.schema import lookup
+
+# Operators that make and read sequences; they are marked as not pure, but their results are the same each time.
+MAKERS = frozenset(
+    f"onnx.{name}"
+    for name in ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence")
+)
+READERS = frozenset(f"onnx.{name}" for name in ("SequenceAt", "ConcatFromSequence", "SequenceLength"))
+
+
+def why_apart(net: NetDef, repeats: bool = False) -> Optional[str]:
+    """Why the net is more than a list of operators that may stand elsewhere; None if it is not.
+
+    repeats: it runs several times, each of which must be alike.
+    """
+    for op in net.op:
+        schema = lookup(op)
+        if schema.control or any(True for _ in op.subnets()):
+            return "it holds nets of its own"
+        if op.control_input or {*op.input} & {*op.output} - {""}:
+            return "it depends on the order of operators"
+        if repeats and not schema.pure and op.full_type not in MAKERS | READERS:
+            return "it gives other results each time"
+    return None
+
+
+class Inlined:
+    """Operators of inner nets, with names that are new in the program, and constants that they read."""
+
+    def __init__(self, program: Program):
+        self._program = program
+        self._taken: Set[str] = set()
+        self.operators: List[OperatorDef] = []
+        self.weights: Dict[str, Array] = {}
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing has, neither in the program nor here."""
+        name = self._program.fresh(stem)
+        while name in self._taken:
+            stem += "_"
+            name = self._program.fresh(stem)
+        self._taken.add(name)
+        return name
+
+    def constant(self, stem: str, value: Array) -> str:
+        """The name of a new constant."""
+        name = self.fresh(stem)
+        self.weights[name] = value
+        return name
+
+    def add(self, net: NetDef, given: Mapping[str, str], suffix: str) -> Dict[str, str]:
+        """Add the operators of a net; the names here of what it names. given: those of its inputs.
+
+        What is not among them is the same blob as in the net around it.
+        """
+        names = dict(given)
+        for op in net.op:
+            inputs = tuple(names.get(name, name) for name in op.input)
+            names.update((name, self.fresh(f"{name}{suffix}")) for name in op.output if name)
+            self.operators.append(op.replace(input=inputs, output=tuple(names.get(name, name) for name in op.output)))
+        return names

@@ -1,0 +1,73 @@
+"""Takes branches, loops, sequences and indexed writes apart, before anything else is done to a net.
+
+PyTorch's older exporter writes ``squeeze``, lists and ``x[:, 1:] = y`` by them. Behind them shapes are known only then.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence
+
+from optimize import pipeline
+from optimize.engines.trials import Trials
+from optimize.equivalence import Steps, require_equal
+from optimize.passes.composing import compose_update_slice
+from optimize.passes.folding import choose_branches, unroll_loops
+from optimize.passes.removing import remove_sequences
+from optimize.rewriting.inlining import READERS
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.rewrite import MOST_ROUNDS
+from optimize.rewriting.subnets import run_passes_everywhere
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
+
+Shapes = Mapping[str, Sequence[int]]
+_DONE_BY = {one.PASS.name for one in (choose_branches, unroll_loops, remove_sequences, compose_update_slice)}
+_TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
+
+
+def untangled(
+    pair: Pair,
+    inputs: Sequence[TensorInfo],
+    shapes: Shapes,
+    report: Report,
+    stop_after: Optional[int],
+    progress: Progress,
+) -> Pair:
+    """The pair without branches of known conditions, loops of few known trips, sequences of known elements and blocks
+    that are written element by element; the same one if it has none.
+
+    inputs, shapes: the pair's inputs with the examples of their shapes, and these examples. OptimizationError if the
+    result computes anything else.
+    """
+    if not _has(pair.predict_net):
+        return pair
+    before = len(report.steps)
+    result = _rounds(pair, shapes, report, stop_after, progress)
+    made = report.steps[before:]
+    if not any(step.pass_name in _DONE_BY for step in made):
+        del report.steps[before:]
+        return pair
+    progress("comparison with the net as it was", 0, 1)
+    steps = Steps(made, lambda count: _rounds(pair, shapes, Report(), count).replace(inputs=tuple(inputs)))
+    plain, program = pair.replace(inputs=tuple(inputs)), Program.of(pair, examples=shapes)
+    require_equal(pair.inputs, plain, result.replace(inputs=plain.inputs), program, steps, report, Trials({}), result)
+    return result
+
+
+def _has(net: NetDef) -> bool:
+    """Whether the net or a net inside it holds what may be taken apart."""
+    return any(op.full_type in _TYPES or any(map(_has, op.subnets())) for op in net.op)
+
+
+def _rounds(pair: Pair, shapes: Shapes, report: Report, stop_after: Optional[int], progress: Progress = quiet) -> Pair:
+    """The pair after the passes, again and again: what one round leaves shows the shapes that the next one needs."""
+    for _ in range(MOST_ROUNDS):
+        steps = len(report.steps)
+        program = Program.of(pair, examples=shapes)
+        program = run_passes_everywhere(program, pipeline.UNTANGLING, report, stop_after, progress)
+        if len(report.steps) == steps:
+            break
+        pair = program.pair(pair)
+    return pair

@@ -1,0 +1,46 @@
+"""ONNX's ImageDecoder: pixels of a picture's file."""
+
+from __future__ import annotations
+
+import io
+from typing import List
+
+import numpy as np
+
+from runtime_arm.errors import ArgumentError, OperatorError, first_line
+from runtime_arm.imports import needed_for
+from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.schema import DataDependent, operator, require
+from runtime_arm.registry.specs import TensorSpec
+
+_MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}  # Pillow's, by pixel format
+
+
+@operator("ImageDecoder", domain="onnx", dtypes=("uint8",))
+def image_decoder(op: OperatorDef, encoded: TensorSpec) -> List[TensorSpec]:
+    """The pixels, (H, W, C) uint8, of a picture in a file's bytes, (nbytes,) uint8: JPEG, PNG, BMP, WebP and what else
+    Pillow reads, which has to be installed.
+
+    ``pixel_format``: RGB, BGR or Grayscale. Source: ONNX's ImageDecoder.
+    """
+    require(op, encoded.ndim == 1, "a file's bytes must have one dimension", encoded)
+    if _format(op) not in _MODES:
+        raise ArgumentError(op, f"pixel_format must be one of {', '.join(_MODES)}, got {_format(op)!r}")
+    raise DataDependent(op.type)
+
+
+def _format(op: OperatorDef) -> str:
+    return op.get_str("pixel_format", "RGB")
+
+
+@image_decoder.reference
+def image_decoder_reference(op: OperatorDef, encoded: Array) -> List[Array]:
+    with needed_for(op.type):
+        from PIL import Image
+    try:
+        with Image.open(io.BytesIO(encoded.tobytes())) as image:
+            pixels = np.asarray(image.convert(_MODES[_format(op)]))
+    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+        raise OperatorError(op, f"no picture that can be read: {first_line(error)}") from error
+    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    return [np.ascontiguousarray(pixels[..., ::-1] if _format(op) == "BGR" else pixels)]
