@@ -58,7 +58,14 @@ def drop_pages(content: Any) -> None:
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     length = start + content.nbytes - first
     if length > 0 and content.flags.c_contiguous:
-        mapped.madvise(mmap.MADV_DONTNEED, first, length)
+        give_back(mapped, first, length)
+
+
+def give_back(mapped: mmap.mmap, *part: int) -> None:
+    """Let the system take back the memory of a mapping, or of a part of it from an offset that is a page's, of some
+    length; it keeps what the program has locked (mlockall)."""
+    with suppress(OSError):
+        mapped.madvise(mmap.MADV_DONTNEED, *part)
 
 
 def mapping_of(content: Any) -> Optional[mmap.mmap]:
@@ -76,7 +83,10 @@ def own_pages(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < OWN_PAGES or not hasattr(mmap, "MADV_DONTNEED"):
         return np.empty(shape, dtype)
-    pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:  # a system maps only so many times
+        return np.empty(shape, dtype)
     return np.frombuffer(pages, dtype).reshape(shape)
 
 

@@ -25,7 +25,7 @@ from runtime_arm.operators.quantised.packed import joined_halves
 
 FLOAT32 = "float32"
 BLOCK = 32  # numbers that share a scale in int4
-LEAST_HALF = 2.0**-16  # of scales that float16 holds with nine bits or more
+LEAST_HALF = 2.0**-16  # of numbers that float16 holds with nine bits or more
 
 _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7)  # how much of the largest magnitude a scale holds; the rest saturates
 _CHUNK = 1 << 18  # numbers that are searched at a time
@@ -54,10 +54,15 @@ class Grid(NamedTuple):
 
 
 def float16(weight: Array, axis: int) -> Optional[Packed]:
-    """None if a number is too large for float16."""
-    if not bool(np.all(np.abs(weight) <= LARGEST_HALF)):
+    """None if a number is too large for float16, or if all are too small."""
+    if not bool(np.all(np.abs(weight) <= LARGEST_HALF)) or _vanishes(weight):
         return None
     return Packed({"half": weight.astype(np.float16)}, _operator("HalfToFloat", ""))
+
+
+def _vanishes(weight: Array) -> bool:
+    """Whether float16 would leave few bits of even the largest number, or none. What is subnormal counts as zeros."""
+    return bool(np.finfo(np.float32).tiny <= np.abs(weight).max(initial=0) < LEAST_HALF)
 
 
 def bfloat16(weight: Array, axis: int) -> Optional[Packed]:
@@ -98,8 +103,8 @@ def _int8_of(steps: Array, scales: Array, axis: int) -> Packed:
 
 
 def int4(weight: Array, axis: int) -> Optional[Packed]:
-    """Integers from -7 to 7 in blocks of consecutive numbers. None if a number is not finite, or a scale no float16."""
-    if not bool(np.isfinite(weight).all()):
+    """Integers from -7 to 7 in blocks of consecutive numbers. None if a number is not finite, or scales no float16s."""
+    if not bool(np.isfinite(weight).all()) or _vanishes(weight):
         return None
     blocks = _blocks(weight)
     scales = _best_scales(blocks, 7)

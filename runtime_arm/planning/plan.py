@@ -260,7 +260,7 @@ class Segment:
         unpacked = packed.traced.unpacked if give_back else None
         if unpacked is None:
             return [step.bind(scratch[step], packed.of(step)) for step in self.running]
-        unpacked.will_be_bound(self.steps, self._surviving().values())
+        unpacked.will_be_bound(self.steps, self.running, self._surviving().values())
         bound = []
         for step in self.running:
             bound.append(step.bind(scratch[step], packed.of(step)))

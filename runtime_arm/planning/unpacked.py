@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.files import mapping_of
+from runtime_arm.files import give_back, mapping_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.shape_inference import infer_operator
@@ -54,31 +54,36 @@ class UnpackedWeights:
             np.copyto(weight.array, content)
             weight.is_there = True
 
-    def will_be_bound(self, steps: Iterable[Step], kept: Iterable[Value]) -> None:
-        """These steps are a plan, and these values must outlive it."""
+    def will_be_bound(self, steps: Iterable[Step], running: Iterable[Step], kept: Iterable[Value]) -> None:
+        """These steps are a plan, those that are running will be bound, and these values must outlive it."""
         for weight in self:
             weight.waiting = 0
+        bound = set(running)
         for step in steps:
             for weight in self._read_by(step):
                 weight.waiting += 1
+                weight.lasting |= step not in bound  # its output is a view, by which others read the weight
         for value in kept:
             found = self._of(value.spec.value)
             if found is not None:
                 found.lasting = True
 
     def bound(self, step: Step) -> None:
-        """Gives back what this step was the last one to wait for."""
+        """Gives back what this step was the last one to wait for. A step that reads a weight as two of its inputs may
+        need one of them when it has released the other."""
         released = {id(self._of(array)) for array in step.released}
-        for weight in self._read_by(step):
+        read = self._read_by(step)
+        for weight in read:
             weight.waiting -= 1
-            weight.lasting |= id(weight) not in released
+            weight.lasting |= id(weight) not in released or read.count(weight) > 1
             if weight.memory is not None and weight.is_there and not weight.lasting and weight.waiting == 0:
-                weight.memory.madvise(mmap.MADV_DONTNEED)
-                weight.is_there = False
+                weight.is_there = False  # before its memory goes, should the program be interrupted in between
+                give_back(weight.memory)
 
     def _read_by(self, step: Step) -> List[Unpacked]:
+        """The weights among the inputs of a step, each as often as it is one."""
         found = [self._of(value.spec.value) for value in step.inputs if value is not None]
-        return list({id(weight): weight for weight in found if weight is not None}.values())
+        return [weight for weight in found if weight is not None]
 
     def _of(self, array: Optional[Array]) -> Optional[Unpacked]:
         memory = None if array is None else mapping_of(array)

@@ -64,7 +64,7 @@ def infer_operator(
             known
             and schema.pure
             and not (schema.unpacks and op.get_bool(EACH_RUN))
-            and _bounded(op, inputs, specs, _LARGEST_EVALUATED if largest is None else largest)
+            and _bounded(schema, op, inputs, specs, _LARGEST_EVALUATED if largest is None else largest)
         ):
             specs = [
                 spec if spec.value is not None else with_value(spec, value)
@@ -74,16 +74,21 @@ def infer_operator(
 
 
 def _bounded(
-    op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], outputs: Sequence[TensorSpec], largest: int
+    schema: Operator,
+    op: OperatorDef,
+    inputs: Sequence[Optional[TensorSpec]],
+    outputs: Sequence[TensorSpec],
+    largest: int,
 ) -> bool:
-    """Whether the outputs are small enough to be evaluated before the net runs."""
+    """Whether the outputs are small enough to be evaluated before the net runs. A packed weight may hold two numbers in
+    each byte."""
     if sum(spec.nbytes for spec in outputs) <= largest:
         return True
     arrays = (array for arg in op.arg for array in (arg.t, arg.floats, arg.ints) if array is not None)
     texts = (text for arg in op.arg for text in (arg.s, *arg.strings) if text is not None)
     distinct = dict(zip(op.input, inputs)).values()
     given = [*(spec.size for spec in distinct if spec is not None), *(array.size for array in arrays), *map(len, texts)]
-    return max(spec.size for spec in outputs) <= sum(given)
+    return max(spec.size for spec in outputs) <= sum(given) * (2 if schema.unpacks else 1)
 
 
 def with_value(spec: TensorSpec, value: np.ndarray) -> TensorSpec:

@@ -47,7 +47,8 @@ def test_the_node_tests_of_onnx(caffe2_compatible: bool) -> None:
         models[(*kind, "last")] = case.model
     said = {name: refusals(model, caffe2_compatible=caffe2_compatible) for name, model in models.items()}
     assert {name: texts for name, texts in said.items() if bool(texts[0]) != bool(texts[1])} == {}
-    assert 100 < sum(not texts[0] for texts in said.values()) < len(said)
+    translated = sum(not texts[0] for texts in said.values())
+    assert 100 < translated < len(said) if caffe2_compatible else translated == len(said)
 
 
 @pytest.mark.parametrize("caffe2_compatible", [False, True])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import mmap
 import os
 from pathlib import Path
 from typing import Any, Iterator, Optional
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from runtime_arm.errors import ResourceError
-from runtime_arm.files import drop_pages, map_file, replaced_folder, write_file
+from runtime_arm.files import OWN_PAGES, drop_pages, map_file, own_pages, replaced_folder, write_file
 
 
 def failing_chunks() -> Iterator[bytes]:
@@ -157,3 +159,27 @@ def _resident(path: Path) -> Optional[int]:
         return None
     place = next(at for at, line in enumerate(lines) if line.endswith(str(path)))
     return next(int(line.split()[1]) for line in lines[place:] if line.startswith("Rss:"))
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="the system takes no pages back")
+def test_pages_that_the_program_has_locked_stay(tmp_path: Path) -> None:
+    write_file(tmp_path / "file", [b"\1" * 4 * mmap.PAGESIZE])
+    mapped = np.frombuffer(map_file(tmp_path / "file"), np.uint8)
+    place = ctypes.c_void_p(mapped.ctypes.data), ctypes.c_size_t(mapped.nbytes)
+    library = ctypes.CDLL(None)
+    if library.mlock(*place):
+        pytest.skip("the system lets nobody lock memory")
+    try:
+        drop_pages(mapped)
+        assert mapped.all()
+    finally:
+        library.munlock(*place)
+
+
+def test_an_array_lies_among_others_where_no_more_can_be_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    array = own_pages((OWN_PAGES,), np.dtype(np.float32))
+    assert (array.shape, array.dtype) == ((OWN_PAGES,), np.float32)

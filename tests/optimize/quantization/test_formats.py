@@ -101,3 +101,16 @@ def test_scales_take_two_bytes_where_that_is_no_coarser() -> None:
         assert packed.stored["scale"].dtype == dtype
         assert restored(packed).dtype == np.float32
         assert np.square(restored(packed) / factor - weight).sum() < 2e-4 * np.square(weight).sum()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("factor", [1e-30, 1e-10, 1e-7, 1e-3])
+def test_a_weight_of_tiny_numbers_is_not_packed_as_zeros(name: str, factor: float) -> None:
+    weight = weights(5, (16, 64)) * np.float32(factor)
+    packed = FORMATS[name](weight, 0)
+    if packed is None:
+        assert name in ("float16", "int4")
+        assert factor < 1e-5
+    else:
+        error = np.square(np.float64(restored(packed)) - weight).sum()
+        assert error < 0.05 * np.square(np.float64(weight)).sum()

@@ -14,13 +14,17 @@ import pytest
 from optimize import optimize
 from optimize.quantization import quantize
 from runtime_arm import Pair, Predictor, load
+from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.workspace import run_init_net
-from runtime_arm.files import mapping_of
-from runtime_arm.netdef import NetDef
+from runtime_arm.files import give_back, mapping_of
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.planning.plan import Segment
 from runtime_arm.planning.unpacked import Unpacked
+from runtime_arm.registry.kernel import Call, Run
+from runtime_arm.registry.schema import operator
+from runtime_arm.registry.specs import TensorSpec
 
 pytestmark = pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="the system takes no pages back")
 
@@ -35,6 +39,28 @@ AveragePool(rc) -> p  global_pooling=1
 FC(p, w4, b4) -> y"""
 SHAPES = {"w1": (64, 3, 3, 3), "w2": (128, 64, 3, 3), "w3": (256, 128, 1, 1), "w4": (300, 256)}
 PACKED = ("int8", "int4", "float16", "palette")
+
+
+@operator("TestReleasesTheFirst", inputs=3, domain="test")
+def releases_the_first(op: OperatorDef, x: TensorSpec, first: TensorSpec, second: TensorSpec) -> List[TensorSpec]:
+    return [x]
+
+
+@releases_the_first.reference
+def releases_the_first_reference(op: OperatorDef, x: Any, first: Any, second: Any) -> List[Any]:
+    return [x + first.sum() + second.sum()]
+
+
+@releases_the_first.kernel("NUMPY")
+def releases_the_first_numpy(call: Call) -> Run:
+    x, first, second = call.inputs
+    total = first.sum()
+    call.release(first)
+
+    def run() -> None:
+        np.add(x, total + second.sum(), call.outputs[0])
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +138,55 @@ def test_a_weight_that_a_later_plan_reads_while_it_runs_stays_from_then_on(plain
             results, wanted = predictor.run(feeds(size)), Predictor(small, threads=1).run(feeds(size))
             for name in wanted:
                 np.testing.assert_array_equal(results[name], wanted[name])
+
+
+def executor_of(text: str, **constants: Any) -> Executor:
+    net = NetDef.from_text(f'net "net": x, half, {", ".join(constants)} -> y, z\n HalfToFloat(half) -> w\n {text}')
+    return Executor(net, {"half": HALF, **constants})
+
+
+HALF = np.random.default_rng(0).standard_normal((80, 80)).astype(np.float16)
+X = np.ones((4, 80), np.float32)
+
+
+@pytest.mark.parametrize("second", ["w", "r"])
+def test_a_step_that_reads_a_weight_twice_and_releases_one_of_the_two_keeps_it(second: str) -> None:
+    lines = ["Reshape(w) -> r, old  shape=[6400]", f"test.TestReleasesTheFirst(x, w, {second}) -> y", "Copy(x) -> z"]
+    executor = executor_of("\n ".join(lines), unread=np.zeros(1, np.float32))
+    for _ in range(2):
+        np.testing.assert_array_equal(executor.run({"x": X}, ["y"])["y"], X + 2 * HALF.astype(np.float32).sum())
+
+
+def test_a_weight_that_a_plan_reads_by_a_view_stays_when_another_plan_has_no_view() -> None:
+    text = """test.TestReleasesTheFirst(x, w, five) -> y
+        onnx.Shape(x) -> s
+        Slice(s) -> n  starts=[0]  ends=[1]
+        EQ(n, four) -> c
+        If(c) -> z  then_net={
+          CopyOnDeviceLike(w, x) -> v
+          MatMul(x, v) -> z
+        } else_net={
+          Sigmoid(x) -> z
+        }"""
+    executor = executor_of(text, five=np.full(1, 5, np.float32), four=np.array([4]))
+    before = executor.run({"x": X}, ["y", "z"])
+    np.testing.assert_allclose(before["z"], X @ HALF.astype(np.float32), rtol=1e-4)
+    executor.run({"x": X[:2]}, ["y", "z"])
+    np.testing.assert_array_equal(executor.run({"x": X}, ["y", "z"])["z"], before["z"])
+
+
+def test_a_plan_that_is_interrupted_leaves_no_zeros_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = executor_of("test.TestReleasesTheFirst(x, w, five) -> y\n Copy(x) -> z", five=np.full(1, 5, np.float32))
+
+    def interrupted(memory: mmap.mmap) -> None:
+        give_back(memory)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("runtime_arm.planning.unpacked.give_back", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            executor.run({"x": X}, ["y"])
+    np.testing.assert_array_equal(executor.run({"x": X}, ["y"])["y"], X + (HALF.astype(np.float32).sum() + 5))
 
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])

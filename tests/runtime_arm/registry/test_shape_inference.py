@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from optimize.quantization.formats import FORMATS
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.registry import shape_inference
@@ -47,3 +48,13 @@ def test_an_output_as_large_as_its_inputs_is_evaluated(monkeypatch: pytest.Monke
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     (spec,) = infer_operator(OperatorDef.of("Transpose", ["x"], ["y"]), [TensorSpec.known(x)])[1]
     np.testing.assert_array_equal(spec.value, x.T)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_packed_weight_of_any_size_is_unpacked(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    packed = FORMATS[name](np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32), 0)
+    assert packed is not None
+    monkeypatch.setattr(shape_inference, "_LARGEST_EVALUATED", 0)
+    op = packed.unpack(tuple(packed.stored), "w")
+    (spec,) = infer_operator(op, [TensorSpec.known(stored) for stored in packed.stored.values()])[1]
+    assert spec.value is not None
