@@ -43,7 +43,13 @@ from optimize.passes.folding import (
     unroll_loops,
 )
 from optimize.passes.fusing import fuse_activation, fuse_activation_into_pool, fuse_add, fuse_attention, fuse_relu
-from optimize.passes.integers import combine_integers, look_up_integers, move_integers, multiply_integers
+from optimize.passes.integers import (
+    combine_integers,
+    enlarge_integers,
+    look_up_integers,
+    move_integers,
+    multiply_integers,
+)
 from optimize.passes.moving import (
     hoist_activation_over_concat,
     hoist_loop_invariants,
@@ -72,6 +78,7 @@ INTEGERS = (
     multiply_integers.PASS,
     move_integers.PASS,
     combine_integers.PASS,
+    enlarge_integers.PASS,
     look_up_integers.PASS,
     eliminate_dead_code.PASS,
 )

@@ -22,13 +22,16 @@ RANDOM = np.random.default_rng(3)
 IMAGES = [RANDOM.standard_normal((1, 3, 20, 20)).astype(np.float32) for _ in range(4)]
 
 
+def weight(name: str, *shape: int) -> Any:
+    from onnx import numpy_helper
+
+    scale = np.prod(shape[1:]) ** 0.5 if len(shape) > 1 else 2
+    return numpy_helper.from_array((RANDOM.standard_normal(shape) / scale).astype(np.float32), name)
+
+
 def residual_net() -> Any:
     """Convolutions, one of them by groups, a sum, pools, a resize, joined blobs, functions, a product, a softmax."""
     from onnx import TensorProto, helper, numpy_helper
-
-    def weight(name: str, *shape: int) -> Any:
-        scale = np.prod(shape[1:]) ** 0.5 if len(shape) > 1 else 2
-        return numpy_helper.from_array((RANDOM.standard_normal(shape) / scale).astype(np.float32), name)
 
     node = helper.make_node
     nodes = [
@@ -58,16 +61,42 @@ def residual_net() -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def enlarging_net() -> Any:
+    """As a DeepLab or a U-Net: pictures become small and large again, by both kinds of layers that do this."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["a"], pads=[1] * 4, strides=[2, 2]),
+        node("Relu", ["a"], ["b"]),
+        node("GlobalAveragePool", ["b"], ["c"]),
+        node("Resize", ["c", "", "", "size"], ["d"], mode="linear"),
+        node("Concat", ["b", "d"], ["e"], axis=1),
+        node("ConvTranspose", ["e", "w2", "b2"], ["f"], strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]),
+        node("Relu", ["f"], ["g"]),
+        node("ConvTranspose", ["g", "w3"], ["h"], strides=[2, 2]),
+        node("Resize", ["h", "", "twice"], ["y"], mode="linear", coordinate_transformation_mode="pytorch_half_pixel"),
+    ]
+    weights = [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 16, 6, 3, 3), weight("b2", 6)]
+    weights += [weight("w3", 6, 5, 2, 2), numpy_helper.from_array(np.array([1, 8, 10, 10]), "size")]
+    weights.append(numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "twice"))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 20, 20])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5, 80, 80])
+    graph = helper.make_graph(nodes, "enlarging", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx = pytest.importorskip("onnx", reason="onnx is not installed to write models with")
     pytest.importorskip("onnxruntime.quantization", reason="onnxruntime is not installed to quantise with")
     path = tmp_path_factory.mktemp("qdq")
-    onnx.save(residual_net(), str(path / "float.onnx"))
+    onnx.save(residual_net(), str(path / "residual.onnx"))
+    onnx.save(enlarging_net(), str(path / "enlarging.onnx"))
     return path
 
 
-def quantised(folder: Path, activations: str, weights: str, per_channel: bool) -> Path:
+def quantised(folder: Path, net: str, activations: str, weights: str, per_channel: bool) -> Path:
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):
@@ -77,10 +106,10 @@ def quantised(folder: Path, activations: str, weights: str, per_channel: bool) -
         def get_next(self) -> Any:
             return next(self._left, None)
 
-    path = folder / f"{activations}{weights}{per_channel}.onnx"
+    path = folder / f"{net}{activations}{weights}{per_channel}.onnx"
     kinds = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
     quantize_static(
-        folder / "float.onnx",
+        folder / f"{net}.onnx",
         path,
         Reader(),
         quant_format=QuantFormat.QDQ,
@@ -102,7 +131,7 @@ def by_onnxruntime(path: Path, optimised: bool, feeds: Dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(("activations", "weights", "per_channel"), [("u8", "s8", True), ("s8", "s8", False)])
 def test_a_quantised_network(folder: Path, activations: str, weights: str, per_channel: bool) -> None:
-    path = quantised(folder, activations, weights, per_channel)
+    path = quantised(folder, "residual", activations, weights, per_channel)
     plain, report = export(path), Report()
     fast = optimize(plain, report=report)
     made = [op.full_type for op in fast.predict_net.op]
@@ -119,6 +148,25 @@ def test_a_quantised_network(folder: Path, activations: str, weights: str, per_c
         far = np.abs(actual - by_onnxruntime(path, optimised, feeds))
         assert far.max() <= 2.02 * step, "the classes are a step or two of the softmax away, of 256"
         assert np.count_nonzero(far > 0.1 * step) <= 0.4 * far.size
+
+
+@pytest.mark.parametrize(("activations", "weights", "per_channel"), [("u8", "s8", True), ("s8", "s8", False)])
+def test_pictures_become_larger_on_integers(folder: Path, activations: str, weights: str, per_channel: bool) -> None:
+    path, report = quantised(folder, "enlarging", activations, weights, per_channel), Report()
+    plain = export(path)
+    fast = optimize(plain, report=report)
+    made = [op.full_type for op in fast.predict_net.op]
+    assert made.count("tflite.QuantizedConvTranspose") == made.count("tflite.QuantizedResizeBilinear") == 2, made
+    assert made.count("onnx.DequantizeLinear") == 1, "all of it computes on integers"
+    assert any(note.startswith("7 operators compute on integers: of ") for note in report.notes), report.notes
+    feeds = {"x": IMAGES[0]}
+    with Predictor(fast) as predictor:
+        actual = predictor.run(feeds)["y"]
+    wanted = by_onnxruntime(path, False, feeds)
+    step = np.diff(np.unique(wanted)).min()
+    far = np.abs(actual - wanted)
+    assert far.max() <= 3.01 * step, "a step in each of the layers that make it"
+    assert np.count_nonzero(far > 0.1 * step) <= 0.2 * far.size
 
 
 def test_a_wrong_operator_on_integers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from exporter.to_onnx.qdq import operand, reals, result, rule
 from exporter.to_onnx.rules.tflite import RANK, window
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.windows import onnx_window
 from runtime_arm.operators.quantised.tflite.parameters import affine
 
 LARGEST = 2**31 - 1
@@ -57,6 +58,24 @@ def conv(call: Call) -> Results:
     dilations = list(call.op.get_ints("dilations")) or None
     options = {**window(call, kernel), "dilations": dilations, "group": call.op.get_int("group", 1)}
     return call.channels_last(result(call, call.node("Conv", x, w, *_bias(call, 2, scales), **options)), RANK)
+
+
+@rule("tflite.QuantizedConvTranspose")
+def conv_transpose(call: Call) -> Results:
+    """Pictures (N, H, W, C), filters (M, kernel, C)."""
+    dtype, size = call.dtype(), call.value(2)
+    if size is None:
+        raise ExportError("the size of the result must be known")
+    x = reals(call, call.channels_first(call.x, RANK), affine(call.op, "X", dtype), dtype)
+    w, scales = _filters(call, 1, lambda filters: np.moveaxis(filters, -1, 0))
+    image, kernel, stride, _, heads, _, output = onnx_window(call.op, size.tolist(), call.shape(1)[1:-1])
+    cut = [(n - 1) * s + k - head - y for n, s, k, head, y in zip(output, stride, kernel, heads, image)]
+    extra = [max(-one, 0) for one in cut]
+    options: Dict[str, Any] = {"strides": list(stride), "pads": [*heads, *(max(one, 0) for one in cut)]}
+    y = call.node(
+        "ConvTranspose", x, w, *_bias(call, 3, scales), **options, output_padding=extra if any(extra) else None
+    )
+    return call.channels_last(result(call, y), RANK)
 
 
 @rule("tflite.QuantizedFullyConnected")

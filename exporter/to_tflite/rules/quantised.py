@@ -12,6 +12,8 @@ from exporter.to_tflite.rules import Call, Results, rule
 from exporter.to_tflite.rules.activation import kept
 from exporter.to_tflite.rules.convolution import dilations_of, padded, scaled_weights, strides_of
 from exporter.to_tflite.rules.reduction import reduced
+from runtime_arm.errors import ExportError
+from runtime_arm.netdef import Array
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.operators.quantised.tflite.pool import pool_window
@@ -29,6 +31,7 @@ _UNARY = {
     "Sqrt": "SQRT",
     "Tanh": "TANH",
 }
+MIDDLE = 128  # between uint8 and int8
 _BINARY = {
     "Add": "ADD",
     "Equal": "EQUAL",
@@ -179,13 +182,48 @@ def conv(call: Call) -> Results:
 
 @rule("tflite.QuantizedConvTranspose")
 def conv_transpose(call: Call) -> Results:
-    strides, y = call.op.get_ints("strides"), quantization_of(call, "Y")
-    padding = 0 if call.op.get_str("auto_pad", "VALID") == "SAME_UPPER" else 1
-    shape, w = call.outputs[0].shape, scaled_weights(call, call.constant_value(1, "the weights"), 0)
-    bias = [_bias(call, 3, call.spec(1).shape[0])] if call.has(3) else []
-    inputs = [call.ints(*shape), w, _plainly(call), *bias]
-    options: Dict[str, Any] = {"Padding": padding, "StrideH": strides[0], "StrideW": strides[1], **_activation(call)}
-    return call.result(call.emit("TRANSPOSE_CONV", inputs, shape, quantization=y, **options))
+    """TFLite has no uint8 with a scale for each filter: it is moved by 128 before the operator and back behind it."""
+    strides, y, stored = call.op.get_ints("strides"), quantization_of(call, "Y"), call.constant_value(1, "the weights")
+    moved = stored.dtype == np.uint8 and len(call.op.get_floats("W_scales")) > 1
+    x, shape = _plainly(call), call.outputs[0].shape
+    bias = [_bias(call, 3, len(stored))] if call.has(3) else []
+    options: Dict[str, Any] = {
+        "Padding": 0 if call.op.get_str("auto_pad", "VALID") == "SAME_UPPER" else 1,
+        "StrideH": strides[0],
+        "StrideW": strides[1],
+        **_activation(call),
+    }
+    if not moved:
+        inputs = [call.ints(*shape), scaled_weights(call, stored, 0), x, *bias]
+        return call.result(call.emit("TRANSPOSE_CONV", inputs, shape, quantization=y, **options))
+    inputs = [call.ints(*shape), _signed_weights(call, stored), _signed(call, x), *bias]
+    signed = call.emit("TRANSPOSE_CONV", inputs, shape, np.int8, _moved(y), **options)
+    unsigned = call.same_shape("QUANTIZE", signed, quantization=y)
+    call.graph.signed[unsigned] = signed
+    return call.result(unsigned)
+
+
+def _moved(of: Optional[Quantization]) -> Quantization:
+    """The scale of numbers of uint8 once they are int8."""
+    assert of is not None
+    return of._replace(zero_point=tuple(zero - MIDDLE for zero in of.zero_point))
+
+
+def _signed(call: Call, x: int) -> int:
+    """A tensor of uint8 as int8."""
+    if x not in call.graph.signed:
+        source = call.graph[x]
+        call.graph.signed[x] = call.emit("QUANTIZE", [x], source.shape, np.int8, _moved(source.quantization))
+    return call.graph.signed[x]
+
+
+def _signed_weights(call: Call, stored: Array) -> int:
+    """Weights of uint8 as int8 whose zero points are 0, with a scale along the filters."""
+    centred, scales = stored.astype(np.int16) - call.op.get_int("W_zero_point", 0), call.op.get_floats("W_scales")
+    if centred.size and not -MIDDLE <= int(centred.min()) <= int(centred.max()) < MIDDLE:
+        raise ExportError("the weights, less their zero point, are no int8")
+    of = Quantization(tuple(scales), (0,) * len(scales))
+    return call.graph.constant(centred.astype(np.int8), call.op.input[1], of)
 
 
 @rule("tflite.QuantizedFullyConnected")

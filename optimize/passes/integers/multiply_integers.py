@@ -143,7 +143,8 @@ def _not_quantised(program: Program, op: OperatorDef) -> bool:
     return len(places) != 1 or program.net.op[places[0]].full_type not in QUANTIZE
 
 
-def _with_limits(layer: Operator) -> List[Operator]:
+def with_limits(layer: Operator) -> List[Operator]:
+    """A QuantizeLinear of the layer, and one of the layer's result after ReLU or Clip."""
     return [quantize(layer), quantize(operator(LIMITING, "activation")(layer))]
 
 
@@ -156,9 +157,9 @@ _CONVOLUTION, _LAYER, _PRODUCT = (
 PASS = Pass(
     "multiply_integers",
     (
-        rule(*_with_limits(_CONVOLUTION), to=_convolve),
-        rule(*_with_limits(_LAYER), to=_connect),
-        rule(*_with_limits(_PRODUCT), to=_multiply),
+        rule(*with_limits(_CONVOLUTION), to=_convolve),
+        rule(*with_limits(_LAYER), to=_connect),
+        rule(*with_limits(_PRODUCT), to=_multiply),
         rule(operator(LAYERS, "layer", _not_quantised), to=_connect_to_floats),
         rule(operator(PRODUCTS, "product", _not_quantised), to=_multiply_to_floats),
     ),

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Optional
 
 import numpy as np
 
+from optimize.layers.pictures import (
+    HEIGHT,
+    WIDTH,
+    constants_behind,
+    interpolations,
+    resized_axes,
+    transposed_padding,
+)
 from optimize.quantization.integers.net import TO_LAST, IntegerNet
 from optimize.quantization.integers.products import add_product
 from optimize.quantization.integers.rules import rule
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.resampling import Resampled
-from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.transposed import transposed_of
-from runtime_arm.operators.image import caffe2, onnx
 from runtime_arm.operators.layout.pad import Padding, padding_of
-from runtime_arm.operators.quantised.tflite.resize import ONE, axis_of_size
+from runtime_arm.operators.quantised.tflite.resize import ONE
 from runtime_arm.registry.schema import axis_of
 from runtime_arm.registry.specs import TensorSpec
 
 _FLOAT = "its operand is a float"
-_KINDS: Sequence[Dict[str, Any]] = ({"half_pixel_centers": 1}, {}, {"align_corners": 1})  # of TensorFlow Lite
 _COARSEST = 0.1  # by how much a weight in fixed point may differ
-
-
-def _constants(net: IntegerNet, op: OperatorDef) -> List[Optional[TensorSpec]]:
-    """The inputs behind the first, which are constants where they are given."""
-    values = [net.program.value(name) if name else None for name in op.input[1:]]
-    return [None if value is None else TensorSpec.known(value) for value in values]
 
 
 def _spec(net: IntegerNet, name: str) -> Optional[TensorSpec]:
@@ -45,7 +44,7 @@ def pad(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     if op.input[0] not in net.twins:
         return _FLOAT
     specs = [spec for spec in net.program.specs(op.input[0]) if spec is not None]
-    constants = _constants(net, op)
+    constants = constants_behind(net.program, op)
     if any(name and one is None for name, one in zip(op.input[1:], constants)) or not specs:
         return "how far it pads is not constant"
     found = {_hashable(padding_of(op, spec, constants)) for spec in specs}
@@ -79,25 +78,24 @@ def resize(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return _FLOAT
     if spec is None or spec.ndim != 4 or op.get_str("order", "NCHW") != "NCHW":
         return "it is no picture (N, C, H, W) of a known size"
-    axes = (onnx.axes_of if op.domain else caffe2.axes_of)(op, spec, *_constants(net, op))
-    moved = {one.axis: one for one in axes if not _is_copy(one, spec.shape[one.axis])}
-    if not set(moved) <= {2, 3} or any(one.outside is not None for one in moved.values()):
+    moved = resized_axes(net.program, op, spec)
+    if moved is None:
         return "it resizes more than the height and width"
     if all(one.weights is None for one in moved.values()):
         return _nearest(net, op, spec, moved)
-    sizes = [moved[axis].size if axis in moved else spec.shape[axis] for axis in (2, 3)]
-    for options in _KINDS:
-        kind = OperatorDef.of("QuantizedResizeBilinear", [], [], domain="tflite", **options)
-        if all(_reads_the_same(kind, one, spec.shape[one.axis]) for one in moved.values()):
+    sizes = [moved[axis].size if axis in moved else spec.shape[axis] for axis in (HEIGHT, WIDTH)]
+    for arguments, elsewhere in interpolations(list(moved.values()), spec.shape, np.int8):
+        if all(share <= _most_elsewhere(one) for one, share in zip(moved.values(), elsewhere)):
             x, scale = net.integer(op.input[0], True)
             size = net.weight(f"{op.output[0]}_size", np.array(sizes, np.int32))
-            net.add("QuantizedResizeBilinear", [x, size], net.write(op.output[0], scale, True), **options)
+            net.add("QuantizedResizeBilinear", [x, size], net.write(op.output[0], scale, True), **arguments)
             return None
     return "TensorFlow Lite has no such interpolation"
 
 
-def _is_copy(one: Resampled, size: int) -> bool:
-    return one.size == size and one.weights is None and np.array_equal(one.indices[0], np.arange(size))
+def _most_elsewhere(one: Resampled) -> float:
+    """Each step of the fixed point is rounded by half a unit."""
+    return min((1 + one.size / 2) / ONE, _COARSEST)
 
 
 def _nearest(net: IntegerNet, op: OperatorDef, spec: TensorSpec, moved: Dict[int, Resampled]) -> Optional[str]:
@@ -118,24 +116,6 @@ def _nearest(net: IntegerNet, op: OperatorDef, spec: TensorSpec, moved: Dict[int
     return None
 
 
-def _reads_the_same(kind: OperatorDef, one: Resampled, size: int) -> bool:
-    """Whether TensorFlow Lite's kernel weighs the same pixels, but for what its fixed point rounds."""
-    if one.weights is None or len(one.indices) > 2:
-        return False
-    low, high, low_weight, high_weight = axis_of_size(kind, size, one.size, np.int8)
-    found = _matrix([low, high], [low_weight / ONE, high_weight / ONE], size)
-    far = np.abs(_matrix(one.indices, one.weights, size) - found).max(initial=0)
-    return bool(far <= min((1 + one.size / 2) / ONE, _COARSEST))  # each step of its scale is rounded by half a unit
-
-
-def _matrix(indices: Any, weights: Any, size: int) -> Array:
-    """The weights of all inputs for each output: (out, size)."""
-    matrix = np.zeros((len(indices[0]), size))
-    for taps, shares in zip(indices, weights):
-        np.add.at(matrix, (np.arange(len(taps)), taps), shares)
-    return matrix
-
-
 # Transposed convolutions
 
 
@@ -152,14 +132,8 @@ def transposed_convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     window = found.window
     if found.group != 1 or found.channels_last or set(window.dilation) != {1}:
         return "it has groups, dilations or its channels last"
-    same = tuple(
-        max((n - 1) * s + k - y, 0) for y, k, s, n in zip(window.image, window.kernel, window.stride, window.output)
-    )
-    if _is(window, [0] * 2, [max(s - k, 0) for k, s in zip(window.kernel, window.stride)]):
-        auto_pad = "VALID"
-    elif _is(window, [n // 2 for n in same], [n - n // 2 for n in same]):
-        auto_pad = "SAME_UPPER"
-    else:
+    auto_pad = transposed_padding(window)
+    if auto_pad is None:
         return "TensorFlow Lite does not pad so"
     size = net.weight(f"{op.output[0]}_size", np.array(window.image, np.int32))
     arguments = {"strides": list(window.stride), "auto_pad": auto_pad}
@@ -170,13 +144,6 @@ def transposed_convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
 def _filters_first(weights: Array) -> Array:
     """(C, M, kh, kw) as (M, kh, kw, C)."""
     return np.asarray(weights.transpose(1, 2, 3, 0))
-
-
-def _is(window: Window, heads: Sequence[int], tails: Sequence[int]) -> bool:
-    """Whether the padding is this one; none is cut from a result that ends before."""
-    ends = zip(window.image, window.kernel, window.stride, window.output, heads)
-    cut = [(n - 1) * s + k - head - y for y, k, s, n, head in ends]
-    return list(window.head) == list(heads) and all(max(one, 0) == max(tail, 0) for one, tail in zip(cut, tails))
 
 
 # Means and picked elements

@@ -98,6 +98,7 @@ CASES: Dict[str, Case] = {
         {},
     ),
 }
+TURNS = (("q", "l", [0, 2, 3, 1]), ("e", "r", [0, 3, 1, 2]))  # channels last before an operator, first behind it
 ROUNDED_TWICE = ("sigmoid of another scale", "softmax", "average", "mean")  # in TFLite
 
 
@@ -120,6 +121,30 @@ def test_uint8_between_layers_is_int8_all_the_way() -> None:
     pair = integer_pair("uint8", ops, (0.09, 3))
     model, _ = run_written(pair, {"x": np.ones((1, 4, 8, 8), np.float32)})
     assert types_of(model) == ["QUANTIZE", "ADD", "ADD", "DEQUANTIZE"]
+
+
+@pytest.mark.parametrize("name", ["ConvTranspose", "Resize"])
+def test_uint8_pictures_are_enlarged(name: str) -> None:
+    """A scale for each filter makes int8 of them; none of the transpositions around the operators is left."""
+    last, first = (OperatorDef.of("Transpose", [a], [b], axes=axes) for a, b, axes in TURNS)
+    size = np.array([16, 16], np.int32)
+    filters = (np.moveaxis(FILTERS, 1, -1).astype(np.int16) + 128).astype(np.uint8)
+    scales = {"X_scale": SCALE, "X_zero_point": MIDDLE["uint8"], "Y_scale": 0.2, "Y_zero_point": 131}
+    inner = OperatorDef.of("QuantizedConvTranspose", ["l", "w", "size", "b"], ["e"], domain="tflite").with_args(
+        strides=[2, 2], auto_pad="SAME_UPPER", W_scales=SCALES.tolist(), W_zero_point=128, **scales
+    )
+    weights, scale, made = {"w": filters, "size": size, "b": BIAS}, (0.2, 3), ["QUANTIZE", "TRANSPOSE_CONV"]
+    if name == "Resize":
+        inner = OperatorDef.of("QuantizedResizeBilinear", ["l", "size"], ["e"], domain="tflite", half_pixel_centers=1)
+        weights, scale, made = {"size": size}, (SCALE, MIDDLE["int8"]), ["QUANTIZE", "QUANTIZE", "RESIZE_BILINEAR"]
+    pair = integer_pair("uint8", [last, inner, first], scale, **weights)
+    x = np.random.default_rng(0).uniform(-6, 6, (1, 4, 8, 8)).astype(np.float32)
+    with armnet.Predictor(pair, threads=1) as predictor:
+        wanted = np.asarray(predictor.run({"x": x})["y"])
+    model, found = run_written(pair, {"x": x})
+    assert types_of(model) == [*made, *(["QUANTIZE"] if name == "Resize" else []), "DEQUANTIZE"]
+    assert len(np.unique(wanted)) > 20
+    np.testing.assert_allclose(found["y"], wanted, rtol=0, atol=1e-6)
 
 
 def test_weights_that_are_no_int8_are_refused() -> None:

@@ -30,6 +30,7 @@ PICTURES: Dict[str, Any] = {
     "upsampled": ("UpsampleBilinear(a) -> c  height_scale=2.0 width_scale=2.0", "tflite.QuantizedResizeBilinear"),
     "transposed": ("ConvTranspose(a, t, u) -> c  kernel=2 stride=2", "tflite.QuantizedConvTranspose"),
     "transposed same": ("ConvTranspose(a, v) -> c  kernel=4 stride=2 pad=1", "tflite.QuantizedConvTranspose"),
+    "transposed by larger strides": ("ConvTranspose(a, t, u) -> c  kernel=2 stride=3", "tflite.QuantizedConvTranspose"),
     "mean": ("ReduceMean(a) -> c  axes=[2, 3] keepdims=1", "tflite.QuantizedMean"),
     "mean of rows": ("ReduceMean(a) -> c  axes=[3] keepdims=0", "tflite.QuantizedMean"),
     "onnx mean": ("onnx.ReduceMean(a, axes) -> c  keepdims=0", "tflite.QuantizedMean"),
@@ -82,6 +83,16 @@ def test_an_operator(name: str, activations: str) -> None:
     np.testing.assert_array_equal(found["y"], actual)
     needed = 1 if name == "mean of rows" else 0  # of what is left of a picture, in the order of the floats
     assert types_of(model).count("TRANSPOSE") == needed, types_of(model)
+
+
+def test_padding_that_tensorflow_lite_lacks_keeps_a_layer_in_floats() -> None:
+    """As many pixels are cut off as by its rule, but the result is smaller than the strides say."""
+    rng = np.random.default_rng(2)
+    v = {"v": rng.standard_normal((3, 2, 3, 3)).astype(np.float32)}
+    text = 'net "n": x, v -> y\n onnx.ConvTranspose(x, v) -> y  strides=[2, 2] pads=[1, 1, 2, 2]'
+    feeds: List[Any] = [{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(2)]
+    small = quantize(pair_of(text, v, {"x": (1, 3, 8, 8)}), feeds, activations="int8")
+    assert types(small) == ["onnx.ConvTranspose"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ Source: LiteRT, tflite/kernels/internal/reference/resize_bilinear.h.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
 ONE = 1 << 10  # of the fixed point
-BLOCK = 1 << 15  # elements in a block of output rows
+BLOCK = 3 << 13  # elements in a block of output rows
+EXACT = 1 << 24  # a float32 holds all whole numbers up to it
 
 
 class Axis(NamedTuple):
@@ -101,49 +102,108 @@ class _Block(NamedTuple):
     rows: slice
 
 
-def _blocks(shape: Sequence[int]) -> Iterator[_Block]:
-    """The blocks of an output of this shape."""
-    batch, height, width, channels = shape
+def _blocks(x: Sequence[int], y: Sequence[int]) -> Iterator[_Block]:
+    """The blocks of an output of a shape, which hold BLOCK elements of it and of what is read at most."""
+    batch, height, width, channels = y
     for image in range(batch):
-        for begin, end in ranges(height, max(1, BLOCK // max(width * channels, 1))):
+        for begin, end in ranges(height, max(1, BLOCK // max(max(width, x[2]) * channels, 1))):
             yield _Block(image, slice(begin, end))
 
 
+class _Whole(NamedTuple):
+    """Weights as whole numbers, which sums may meet in any order: exact in the dtype. unit: of a sum."""
+
+    rows: Sequence[Array]
+    columns: Sequence[Array]
+    unit: float
+    dtype: Any
+
+
+def _axes(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[Axis]:
+    return [axis_of_size(op, *sizes, x.dtype) for sizes in zip(x.shape[1:3], y.shape[1:3])]
+
+
+def _whole(axes: Sequence[Axis], dtype: Any) -> Optional[_Whole]:
+    """None if the weights, of uint8, are no multiples of the fixed point's unit, or sums of them are rounded."""
+    unit, parts, most = 1.0, [], float(np.iinfo(dtype).max) + 1
+    for axis in axes:
+        weights = [np.asarray(one, np.float64) * (ONE if dtype == np.uint8 else 1) for one in axis[2:]]
+        if any(bool((one != np.rint(one)).any()) for one in weights):
+            return None
+        divisor = int(np.gcd.reduce(np.concatenate(weights).astype(np.int64), initial=0))
+        common = max(divisor & -divisor, 1)  # a power of two
+        parts.append([one / common for one in weights])
+        unit, most = unit * common / ONE, most * ONE / common
+    if most <= EXACT:
+        return _Whole(parts[0], parts[1], unit, np.float32)
+    return None if dtype == np.uint8 else _Whole(parts[0], parts[1], unit, np.float64)
+
+
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    """Pixels of the rows that are read, pixels that are read, their products, sums."""
+    """Pixels of the rows that are read; three buffers of rows, or two of pixels and one of them as they are read."""
     x, y = inputs[0], outputs[0]
     assert x is not None
-    most = max((block.rows.stop - block.rows.start for block in _blocks(y.shape)), default=0)
-    work = np.float64 if x.dtype != np.uint8 else np.float32
-    sizes = (most * x.shape[2] * x.shape[3], x.dtype), (most * y.shape[2] * y.shape[3], x.dtype)
-    return [*(TensorSpec((size,), dtype) for size, dtype in sizes), *[TensorSpec((sizes[1][0],), work)] * 2]
+    most = max((block.rows.stop - block.rows.start for block in _blocks(x.shape, y.shape)), default=0)
+    read, rows = most * x.shape[2] * x.shape[3], most * max(x.shape[2], y.shape[2]) * x.shape[3]
+    whole = _whole(_axes(op, x, y), x.dtype)
+    if whole is None:
+        return [TensorSpec((size,), of) for size, of in ((read, x.dtype), (rows, x.dtype), *[(rows, np.float32)] * 2)]
+    return [TensorSpec((read,), x.dtype), *[TensorSpec((rows,), whole.dtype)] * 3]
 
 
 @quantized_resize_bilinear.kernel("NUMPY", scratch=_scratch)
 def quantized_resize_bilinear_numpy(call: Call) -> Run:
-    """Adds the four pixels around an output one by one; for fixed point in float64, where every sum is exact."""
-    x, y = call.inputs[0], call.outputs[0]
-    rows, columns = (axis_of_size(call.op, *sizes, x.dtype) for sizes in zip(x.shape[1:3], y.shape[1:3]))
-    work = call.scratch[2].dtype.type
+    """Adds rows, then columns, where no sum is rounded; else the four pixels around an output one by one."""
+    x, y = call.in_specs[0], call.out_specs[0]
+    assert x is not None
+    axes = _axes(call.op, x, y)
+    whole = _whole(axes, x.dtype)
     steps: List[Step] = []
-    for block in _blocks(y.shape):
-        out = y[block.image, block.rows]
-        product, total = (buffer[: out.size].reshape(out.shape) for buffer in call.scratch[2:])
-        for right in (False, True):
-            for down in (False, True):
-                target = product if right or down else total
-                steps += _weighted(
-                    call,
-                    block,
-                    (rows[down], rows[2 + down].astype(work)),
-                    (columns[right], columns[2 + right].astype(work)),
-                    target,
-                )
-                if target is product:
-                    steps.append(partial(np.add, total, product, total))
-        steps += _rounded(total, product, x.dtype)
+    for block in _blocks(x.shape, y.shape):
+        out = call.outputs[0][block.image, block.rows]
+        if whole is None:
+            total, work = _four_pixels(call, block, axes, steps)
+        else:
+            total, work = _rows_then_columns(call, block, axes, whole, steps)
+        steps += _rounded(total, work, x.dtype)
         steps.append(partial(np.copyto, out, total, casting="unsafe"))
     return in_turn(steps)
+
+
+def _rows_then_columns(
+    call: Call, block: _Block, axes: Sequence[Axis], whole: _Whole, steps: List[Step]
+) -> Tuple[Array, Array]:
+    """Adds steps that make a block; the sums and a buffer of their size."""
+    image, out = call.inputs[0][block.image], call.outputs[0][block.image, block.rows]
+    height, (width, channels) = len(out), image.shape[1:]
+    read = call.scratch[0][: height * width * channels].reshape(height, width, channels)
+    rows, added = (buffer[: read.size].reshape(read.shape) for buffer in call.scratch[1:3])
+    product, total = (buffer[: out.size].reshape(out.shape) for buffer in call.scratch[2:])
+    for index, target in enumerate((rows, added)):
+        weights = whole.rows[index][block.rows, None, None].astype(whole.dtype)
+        steps.append(partial(np.take, image, axes[0][index][block.rows], 0, read, "clip"))
+        steps.append(partial(np.multiply, read, weights, target))
+    steps.append(partial(np.add, rows, added, rows))
+    for index, target in enumerate((total, product)):
+        weights = np.repeat((whole.columns[index] * whole.unit).astype(whole.dtype), channels)
+        steps.append(partial(np.take, rows, axes[1][index], 1, target, "clip"))
+        line = target.reshape(height, -1)
+        steps.append(partial(np.multiply, line, weights, line))
+    steps.append(partial(np.add, total, product, total))
+    return total, product
+
+
+def _four_pixels(call: Call, block: _Block, axes: Sequence[Axis], steps: List[Step]) -> Tuple[Array, Array]:
+    """Adds steps that make a block in TensorFlow Lite's order; the sums and a buffer of their size."""
+    out, (rows, columns) = call.outputs[0][block.image, block.rows], axes
+    product, total = (buffer[: out.size].reshape(out.shape) for buffer in call.scratch[2:])
+    for right in (False, True):
+        for down in (False, True):
+            target = product if right or down else total
+            steps += _weighted(call, block, (rows[down], rows[2 + down]), (columns[right], columns[2 + right]), target)
+            if target is product:
+                steps.append(partial(np.add, total, product, total))
+    return total, product
 
 
 def _weighted(
@@ -165,8 +225,4 @@ def _rounded(total: Array, work: Array, dtype: Any) -> List[Step]:
     """Prepares the values so that a cast to integers rounds as the reference does."""
     if dtype == np.uint8:
         return [partial(np.add, total, np.float32(0.5), total)]
-    return [
-        partial(np.multiply, total, 2.0**-20, total),
-        partial(np.copysign, 0.5, total, work),
-        partial(np.add, total, work, total),
-    ]
+    return [partial(np.copysign, 0.5, total, work), partial(np.add, total, work, total)]
