@@ -66,6 +66,7 @@ def rows() -> Iterator[Case]:
     block, margins = np.array([2, 3]), np.array([[1, 0], [1, 1]])
     yield from tflite("SpaceToBatchND", "2x5x7x2", block, margins, value=3.0)
     yield from tflite("BatchToSpaceND", "12x3x3x2", block, margins)
+    yield from tflite("DynamicUpdateSlice", "4x5x3", "2x1x3", np.array([1, 4, 0], np.int32))
 
 
 def int16() -> Iterator[Case]:
