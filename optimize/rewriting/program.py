@@ -181,6 +181,12 @@ class Program:
         spec = self.specs(name)[0]
         return None if spec is None or spec.value is None or not self._is_settled(name) else spec.value
 
+    def integer(self, name: str) -> Optional[int]:
+        """The number that a blob of one integer or bool holds, if its content is known (see ``content``), else None."""
+        found = self.content(name)
+        is_one = found is not None and found.size == 1 and found.dtype.kind in "biu"
+        return int(found.reshape(-1)[0]) if found is not None and is_one else None
+
     def _is_settled(self, name: str) -> bool:
         """Whether the content of a blob, which is known, does not depend on open sizes."""
         waiting, seen = [name], {name}

@@ -67,3 +67,9 @@ def test_content_that_follows_from_open_sizes_is_not_known() -> None:
     assert [is_open.content(name) for name in ("size", "is_m", "last", "both")] == [None] * 4
     static = Program.of(pair_of(text, weights, {"x": (3, 7)}))
     assert [static.content(name) is None for name in ("s", "z", "is_m", "x")] == [False, False, False, True]
+
+
+def test_an_integer_is_one_whole_number() -> None:
+    weights = {"n": np.array([3]), "yes": np.array(True), "half": np.float32(1.5), "pair": np.array([1, 2])}
+    program = Program.of(pair_of('net "": x, n, yes, half, pair -> y\n Copy(x) -> y', weights, {"x": (2,)}))
+    assert [program.integer(name) for name in (*weights, "x")] == [3, 1, None, None, None]
