@@ -195,6 +195,8 @@ class Program:
             if place is None or len(seen) > MOST_BEHIND:
                 return False
             op = self.net.op[place]
+            if any(self.is_rewritten(blob) for blob in (*op.input, *op.output) if blob):
+                return False
             if self._reads_fixed_sizes(op):
                 continue
             for read in op.input:
@@ -213,7 +215,7 @@ class Program:
         """Whether an operator takes sizes out of a shape that are not open, whatever others may be."""
         place = self.writer(op.input[0]) if op.type == "Gather" and op.input else None
         shape = op if place is None else self.net.op[place]
-        if shape.type != "Shape":
+        if shape.type != "Shape" or self.is_rewritten(shape.input[0]):
             return False
         if shape is op:
             places: Any = shape.get_ints("axes")
