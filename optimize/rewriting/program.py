@@ -181,6 +181,12 @@ class Program:
         spec = self.specs(name)[0]
         return None if spec is None or spec.value is None or not self._is_settled(name) else spec.value
 
+    def integer(self, name: str) -> Optional[int]:
+        """The number that a blob of one integer or bool holds, if its content is known (see ``content``), else None."""
+        found = self.content(name)
+        is_one = found is not None and found.size == 1 and found.dtype.kind in "biu"
+        return int(found.reshape(-1)[0]) if found is not None and is_one else None
+
     def _is_settled(self, name: str) -> bool:
         """Whether the content of a blob, which is known, does not depend on open sizes."""
         waiting, seen = [name], {name}
@@ -189,6 +195,8 @@ class Program:
             if place is None or len(seen) > MOST_BEHIND:
                 return False
             op = self.net.op[place]
+            if any(self.is_rewritten(blob) for blob in (*op.input, *op.output) if blob):
+                return False
             if self._reads_fixed_sizes(op):
                 continue
             for read in op.input:
@@ -207,7 +215,7 @@ class Program:
         """Whether an operator takes sizes out of a shape that are not open, whatever others may be."""
         place = self.writer(op.input[0]) if op.type == "Gather" and op.input else None
         shape = op if place is None else self.net.op[place]
-        if shape.type != "Shape":
+        if shape.type != "Shape" or self.is_rewritten(shape.input[0]):
             return False
         if shape is op:
             places: Any = shape.get_ints("axes")

@@ -53,16 +53,16 @@ def _parts(op: OperatorDef) -> _Loop:
 
 def _trips(program: Program, op: OperatorDef, loop: _Loop) -> int:
     """How often the body runs. Refusal if that is not known."""
-    count = program.content(op.input[0]) if op.input[0] else None
-    if count is None or count.size != 1:
+    count = program.integer(op.input[0]) if op.input[0] else None
+    if count is None:
         raise Refusal("the number of trips is not known")
-    trips = max(0, int(count.reshape(-1)[0]))
+    trips = max(0, count)
     if len(op.input) < 2 or not op.input[1]:
         return trips
-    begins = program.content(op.input[1])
-    if begins is None or begins.size != 1:
+    begins = program.integer(op.input[1])
+    if begins is None:
         raise Refusal("whether it begins is not known")
-    if not begins.reshape(-1)[0]:
+    if not begins:
         return 0
     if trips > 1 and not _goes_on(program, loop):
         raise Refusal("the body decides whether it goes on")
@@ -71,15 +71,13 @@ def _trips(program: Program, op: OperatorDef, loop: _Loop) -> int:
 
 def _goes_on(program: Program, loop: _Loop) -> bool:
     """Whether the body returns a true condition whenever it is given one."""
-    writers = {name: inner for inner in loop.body.op for name in inner.output}
     name = loop.body.external_output[0]
-    for _ in loop.body.op:
-        if name in writers and writers[name].full_type in _COPIES:
-            name = writers[name].input[0]
-    if name in loop.body.external_input:
-        return name == loop.condition and name not in writers
-    found = None if name in writers else program.content(name)
-    return found is not None and found.size == 1 and bool(found.reshape(-1)[0])
+    for inner in reversed(loop.body.op):  # what a name stands for at the end: it may be written more than once
+        if name in inner.output:
+            if inner.full_type not in _COPIES:
+                return False
+            name = inner.input[0]
+    return name == loop.condition if name in loop.body.external_input else bool(program.integer(name))
 
 
 def _trip(inlined: Inlined, loop: _Loop, number: int, state: Sequence[str]) -> Dict[str, str]:

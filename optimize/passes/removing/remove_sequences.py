@@ -23,8 +23,7 @@ def _position(program: Program, op: OperatorDef, at: int, default: int) -> Optio
     """The position that input ``at`` gives; None if it is not known."""
     if len(op.input) <= at or not op.input[at]:
         return default
-    found = program.content(op.input[at])
-    return int(found.reshape(-1)[0]) if found is not None and found.size == 1 else None
+    return program.integer(op.input[at])
 
 
 def _elements(program: Program, name: str) -> List[str]:
@@ -100,15 +99,16 @@ def _split(program: Program, op: OperatorDef) -> Rewrite:
     dims = program.dims(x)
     length = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
     sizes = program.content(op.input[1]) if given else np.array(1)
-    if sizes is None or (length is None and not sizes.ndim):
+    if sizes is None or sizes.dtype.kind not in "iu" or (length is None and not sizes.ndim):
         raise Refusal("the number of parts is not known")
     if not sizes.ndim and length is not None:
         each = int(sizes)
         if each < 1:
             raise Refusal("the parts have no size")
-        sizes = np.array([min(each, length - at) for at in range(0, length, each)])
+        starts = range(0, length, each)[: MOST_ELEMENTS + 1]  # the length may be anything
+        sizes = np.array([min(each, length - at) for at in starts])
     if not 0 < len(sizes) <= MOST_ELEMENTS:
-        raise Refusal(f"there are {len(sizes)} parts")
+        raise Refusal(f"there are no parts, or more than {MOST_ELEMENTS}")
     squeezes = not given and not op.get_bool("keepdims", True)
     parts = [program.fresh(f"{op.output[0]}_part{at}") for at in range(len(sizes))]
     split = OperatorDef.of("Split", [x], parts, axis=axis)

@@ -294,6 +294,7 @@ def _align_by_products(call: Call, grid: Grid, regions: Callable[[], Tuple[Array
 
     def run() -> None:
         batch, corners = regions()
+        require(call.op, grid.samples > 0 or bool(np.isfinite(corners).all()), "the regions must be finite")
         np.copyto(*turned)
         for region, one in enumerate(corners):
             starts, extents = _edges(grid, one)

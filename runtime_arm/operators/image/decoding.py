@@ -13,13 +13,15 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
+# Those that ONNX names. Pillow reads others by programs of the system, which no file from elsewhere should start.
+_FILES = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}  # Pillow's, by pixel format
 
 
 @operator("ImageDecoder", domain="onnx", dtypes=("uint8",))
 def image_decoder(op: OperatorDef, encoded: TensorSpec) -> List[TensorSpec]:
-    """The pixels, (H, W, C) uint8, of a picture in a file's bytes, (nbytes,) uint8: JPEG, PNG, BMP, WebP and what else
-    Pillow reads, which has to be installed.
+    """The pixels, (H, W, C) uint8, of a picture in a file's bytes, (nbytes,) uint8: BMP, JPEG, JPEG 2000, PNG, PPM,
+    TIFF or WebP, as Pillow reads them, which has to be installed.
 
     ``pixel_format``: RGB, BGR or Grayscale. Source: ONNX's ImageDecoder.
     """
@@ -38,7 +40,7 @@ def image_decoder_reference(op: OperatorDef, encoded: Array) -> List[Array]:
     with needed_for(op.type):
         from PIL import Image
     try:
-        with Image.open(io.BytesIO(encoded.tobytes())) as image:
+        with Image.open(io.BytesIO(encoded.tobytes()), formats=_FILES) as image:
             pixels = np.asarray(image.convert(_MODES[_format(op)]))
     except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
         raise OperatorError(op, f"no picture that can be read: {first_line(error)}") from error

@@ -28,16 +28,36 @@ def blob_of(texts: Sequence[str], shape: Sequence[int]) -> Array:
     return blob.reshape(tuple(shape))
 
 
-def expression(op: OperatorDef, pattern: str) -> re.Pattern[str]:
-    """A regular expression of RE2. Python's are like these, if \\w, \\d, \\s and \\b know ASCII alone.
+# What RE2 and Python read otherwise: \s, which has no vertical tab in RE2; $, which is the very end there; {,2}, which
+# is these characters. A class is one piece.
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|\{(?=,\d+\})", re.DOTALL)
+_INSIDE = re.compile(r"\\.(?!-[^\]])", re.DOTALL)
+_OF_CLASS = {r"\s": r"\t\n\f\r ", r"\S": r"\S\v"}
+_OF_PATTERN = {r"\s": r"[\t\n\f\r ]", r"\S": r"[\S\v]", "$": r"\Z", "{": r"\{"}
 
-    ArgumentError for what Python does not take, such as \\C and \\pN, or takes otherwise: classes of POSIX.
+
+def expression(op: OperatorDef, pattern: str) -> re.Pattern[str]:
+    """A regular expression of RE2. Python's are like these, if \\w, \\d, \\s and \\b know ASCII alone. ``_PIECE`` finds
+    what else differs.
+
+    ArgumentError for what Python does not take, such as \\C and \\pN, or takes otherwise: classes of POSIX, and other
+    letters than ASCII's without regard to case. Python's take exponential time for some patterns, RE2's do not.
     """
     if "[:" in pattern:
         raise ArgumentError(op, f"classes of POSIX in {pattern!r} are not supported")
+    flags = "".join(re.findall(r"\(\?([a-zA-Z]+)", pattern))
+    if "i" in flags and not pattern.isascii():
+        raise ArgumentError(op, f"letters beyond ASCII without regard to case, in {pattern!r}, are not supported")
+
+    def translated(piece: re.Match[str]) -> str:
+        text = piece.group()
+        if text[0] == "[":
+            return _INSIDE.sub(lambda inner: _OF_CLASS.get(inner.group(), inner.group()), text)
+        return text if text == "$" and "m" in flags else _OF_PATTERN.get(text, text)
+
     try:
-        return re.compile(pattern, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
+        return re.compile(_PIECE.sub(translated, pattern), re.ASCII)
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise ArgumentError(op, f"{pattern!r} is no regular expression: {error}") from error
 
 

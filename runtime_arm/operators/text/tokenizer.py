@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Iterator, List, Sequence, Tuple
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
@@ -12,6 +12,7 @@ from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 
 _START, _END = "\x02", "\x03"
+_PLAIN = re.compile(r"\\[^bB]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # classes, and characters that mean themselves
 
 
 @operator("Tokenizer", domain="com.microsoft", dtypes=("object",))
@@ -21,12 +22,14 @@ def tokenizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     ``separators``: regular expressions, one after the other, for what lies between tokens; a single empty one makes
     each character a token. ``tokenexp``: without separators, a regular expression for tokens. ``mincharnum``: tokens
     of fewer characters are left out. ``mark``: whether a row is put between the characters 2 and 3. ``pad_value``: what
-    fills up shorter rows.
+    fills up shorter rows. Of several matches at one place the longest counts.
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
     for pattern in filter(None, (*op.get_strs("separators"), op.get_str("tokenexp", ""))):
         if expression(op, pattern).fullmatch("") and op.get_strs("separators"):
             raise ArgumentError(op, f"the separator {pattern!r} matches where nothing is")
+        if _has_choice(pattern) and re.search(r"\\[bB]|\$", _PLAIN.sub("", pattern)):
+            raise ArgumentError(op, f"the longest match of {pattern!r}, which looks at what is around it, is not known")
     if not op.get_strs("separators") and not op.get_str("tokenexp", ""):
         raise ArgumentError(op, "separators or tokenexp must say where tokens are")
     rows = _rows(op, value_of(op, x, "X"))
@@ -56,19 +59,37 @@ def _tokens(op: OperatorDef, text: str) -> Sequence[str]:
     if separators == ("",):
         return text
     if not separators:
-        return [match.group() for match in expression(op, op.get_str("tokenexp", "")).finditer(text)]
+        return [text[start:end] for start, end in _matches(op, op.get_str("tokenexp", ""), text)]
     pieces = [text]
     for separator in separators:
-        pattern = expression(op, separator)
-        pieces = [part for piece in pieces for part in _between(pattern, piece)]
+        pieces = [part for piece in pieces for part in _between(op, separator, piece)]
     return pieces
 
 
-def _between(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """What lies between the matches that are not empty."""
-    start = 0
-    for match in pattern.finditer(text):
-        if match.end() > match.start():
-            yield text[start : match.start()]
-            start = match.end()
-    yield text[start:]
+def _has_choice(pattern: str) -> bool:
+    """Whether the first match that Python finds at a place may not be the longest."""
+    return any(character in "|?(" for character in _PLAIN.sub("", pattern))
+
+
+def _matches(op: OperatorDef, pattern: str, text: str) -> Iterator[Tuple[int, int]]:
+    """Where the matches that are not empty begin and end, each the longest there."""
+    found, has_choice, at = expression(op, pattern), _has_choice(pattern), 0
+    while at <= len(text):
+        match = found.search(text, at)
+        if match is None:
+            return
+        start, end = match.span()
+        if has_choice:
+            end = next(longest for longest in range(len(text), end - 1, -1) if found.fullmatch(text, start, longest))
+        if end > start:
+            yield start, end
+        at = max(end, start + 1)
+
+
+def _between(op: OperatorDef, pattern: str, text: str) -> Iterator[str]:
+    """What lies between the matches."""
+    last = 0
+    for start, end in _matches(op, pattern, text):
+        yield text[last:start]
+        last = end
+    yield text[last:]

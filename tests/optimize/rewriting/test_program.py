@@ -67,3 +67,31 @@ def test_content_that_follows_from_open_sizes_is_not_known() -> None:
     assert [is_open.content(name) for name in ("size", "is_m", "last", "both")] == [None] * 4
     static = Program.of(pair_of(text, weights, {"x": (3, 7)}))
     assert [static.content(name) is None for name in ("s", "z", "is_m", "x")] == [False, False, False, True]
+
+
+def test_an_integer_is_one_whole_number() -> None:
+    weights = {"n": np.array([3]), "yes": np.array(True), "half": np.float32(1.5), "pair": np.array([1, 2])}
+    program = Program.of(pair_of('net "": x, n, yes, half, pair -> y\n Copy(x) -> y', weights, {"x": (2,)}))
+    assert [program.integer(name) for name in (*weights, "x")] == [3, 1, None, None, None]
+
+
+def test_content_that_comes_from_blobs_written_twice_is_not_known() -> None:
+    text = """
+        net "": x, yes, zero -> y, s
+        Shape(x) -> s  axes=[{}]
+        If(yes) -> z  then_net={{
+            net "then": -> q
+            Copy(s) -> q
+        }} else_net={{
+            net "else": -> q
+            Copy(zero) -> q
+        }}
+        Copy(s) -> t
+        Gather(s, zero) -> size
+        {}
+        Copy(x) -> y"""
+    for again, expected in (("Copy(t) -> u", 7), ("Shape(x) -> s  axes=[1]", None)):
+        pair = pair_of(text.format(1, again), {"yes": np.array(True), "zero": np.array([0])}, {"x": ("n", 7)})
+        assert Program.of(pair).integer("t") == expected
+    pair = pair_of(text.format(0, again), {"yes": np.array(True), "zero": np.array([0])}, {"x": ("n", 7)})
+    assert [Program.of(pair).integer(name) for name in ("t", "size")] == [None, None]

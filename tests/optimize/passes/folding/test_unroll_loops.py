@@ -14,7 +14,7 @@ from tests.optimize.nets import applied, assert_same_numbers, pair_of, refusals
 RANDOM = np.random.default_rng(6)
 X = RANDOM.standard_normal((2, 3)).astype(np.float32)
 WEIGHTS: Dict[str, Any] = {"n": np.array(2), "none": np.array(0), "many": np.array(100), "yes": np.array(True)}
-WEIGHTS.update(no=np.array(False), pair=np.array([2, 2]), k=np.ones(3, np.float32))
+WEIGHTS.update(no=np.array(False), pair=np.array([2, 2]), k=np.ones(3, np.float32), nan=np.float32(np.nan))
 SHAPES = {"x": (2, 3)}
 
 
@@ -22,7 +22,7 @@ def loop(lines: str, call: str = 'n, "", x', head: str = "i, go, h -> go, out", 
     """A net of one loop; ``x`` is its input, and the weights above may be named."""
     inside = lines.replace(";", "\n")
     return (
-        f'net "": x, n, none, many, yes, no, pair, k -> {results}\n'
+        f'net "": x, n, none, many, yes, no, pair, k, nan -> {results}\n'
         f'onnx.Loop({call}) -> {results}  body={{\n net "body": {head}\n {inside}\n }}'
     )
 
@@ -62,6 +62,7 @@ def test_trips_are_numbers_and_what_is_scanned_is_stacked() -> None:
         ("Sigmoid(h) -> out;Not(go) -> other", "n, yes, x", "i, go, h -> go, out, other, x, i", "y, a, b, c"),
         ("Sigmoid(h) -> out;Not(yes) -> stop", 'n, "", x', "i, go, h -> stop, out", "y"),
         ("Relu(h) -> t;Sigmoid(t) -> u;Copy(u) -> t;Abs(t) -> out", "n, yes, x", "i, go, h -> go, out, t", "y, ys"),
+        ("Copy(go) -> a;Copy(a) -> on;Not(yes) -> a;Abs(h) -> out", "n, yes, x", "i, go, h -> on, out", "y"),
         ("Sigmoid(h) -> x;Mul(x, k) -> out", "n, yes, x", "i, go, h -> go, out", "y"),
         ("Sigmoid(h) -> out", "n, yes, k, x", "i, go, k, h -> go, h, out, k", "a, b, ys"),
     ],
@@ -78,6 +79,7 @@ def test_they_compute_the_same(lines: str, call: str, head: str, results: str) -
 CASES: Tuple[Tuple[str, str, str, str, str], ...] = (
     ("Sigmoid(h) -> out", 'many, "", x', "i, go, h -> go, out", "y", "100 trips of 1 operators are too many"),
     ("Sigmoid(h) -> out", 'pair, "", x', "i, go, h -> go, out", "y", "the number of trips is not known"),
+    ("Sigmoid(h) -> out", 'nan, "", x', "i, go, h -> go, out", "y", "the number of trips is not known"),
     ("Sigmoid(h) -> out", '"", yes, x', "i, go, h -> go, out", "y", "the number of trips is not known"),
     ("Sigmoid(h) -> out", "n, pair, x", "i, go, h -> go, out", "y", "whether it begins is not known"),
     ("Sigmoid(h) -> out", "n, yes, x", "i, go, h -> no, out", "y", "the body decides whether it goes on"),
@@ -88,6 +90,20 @@ CASES: Tuple[Tuple[str, str, str, str, str], ...] = (
         "i, go, h -> go, out",
         "y",
         "it depends on the order of operators",
+    ),
+    (
+        "Not(go) -> a;Copy(a) -> on;Copy(yes) -> a;Relu(h) -> out",
+        "n, yes, x",
+        "i, go, h -> on, out",
+        "y",
+        "the body decides whether it goes on",
+    ),
+    (
+        "Copy(no) -> a;Copy(a) -> on;Copy(go) -> a;Relu(h) -> out",
+        "n, yes, x",
+        "i, go, h -> on, out",
+        "y",
+        "the body decides whether it goes on",
     ),
     ("Not(no) -> go;Relu(h) -> out", "n, yes, x", "i, go, h -> go, out", "y", "the body decides whether it goes on"),
     ("Sigmoid(h) -> out", 'none, "", x', "i, go, h -> go, out, h", "y, ys", "what it scans is empty"),

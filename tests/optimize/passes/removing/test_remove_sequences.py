@@ -13,7 +13,7 @@ from tests.optimize.nets import applied, assert_same_numbers, refusals
 X = np.random.default_rng(8).standard_normal((2, 6)).astype(np.float32)
 SHAPES = {"x": (2, 6)}
 WEIGHTS: Dict[str, Any] = {"zero": np.array(0), "one": np.array(1), "last": np.array(-1), "far": np.array(5)}
-WEIGHTS.update(two=np.array(2), sizes=np.array([1, 2, 3]))
+WEIGHTS.update(two=np.array(2), sizes=np.array([1, 2, 3]), half=np.float32(1.5), nan=np.float32(np.nan))
 MADE = """
     net "": x, zero, one, last, far, two, sizes -> y
     onnx.SequenceEmpty() -> s
@@ -97,6 +97,20 @@ def test_what_is_not_known_stays(read: str, reason: str) -> None:
 def test_open_sizes_give_an_unknown_number_of_parts(split: str, reason: str) -> None:
     net = f"{SPLIT} onnx.SplitToSequence({split}) -> s  axis=0\n onnx.SequenceAt(s, zero) -> y"
     assert reason in refusals(PASS, net, WEIGHTS, {"x": ("n", 6)})
+
+
+@pytest.mark.parametrize(
+    ("split", "reason"),
+    [("x", "there are no parts, or more than 256"), ("x, half", "the number of parts is not known")],
+)
+def test_parts_are_neither_without_end_nor_broken(split: str, reason: str) -> None:
+    net = f"{SPLIT} onnx.SplitToSequence({split}) -> s\n onnx.SequenceAt(s, one) -> y".replace("two,", "two, half,")
+    assert reason in refusals(PASS, net, WEIGHTS, {"x": (1 << 40,)})
+
+
+def test_a_position_is_an_integer() -> None:
+    net = (MADE + "onnx.SequenceAt(s2, nan) -> y").replace("two,", "two, nan,")
+    assert refusals(PASS, net, WEIGHTS, SHAPES) == ["the position is not known"]
 
 
 def test_a_blob_that_is_overwritten_is_not_read_later() -> None:

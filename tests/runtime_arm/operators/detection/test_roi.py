@@ -10,7 +10,8 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.execution.executor import Executor
+from runtime_arm.netdef import NetDef, OperatorDef
 from tests.support.onnx_nodes import witness
 
 
@@ -52,6 +53,14 @@ def test_products_agree_with_direct_sums(size: Tuple[int, int], samples: int) ->
     rows = np.hstack([batch[:, None].astype(np.float32), boxes])
     op = OperatorDef.of("RoIAlign", ["X", "R"], ["Y"], **given)
     assert assert_engines_match_reference(op, [X, rows], terms=4096) == ["PRODUCTS"]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_regions_that_are_not_finite_have_no_number_of_samples(wrong: float) -> None:
+    boxes, batch = np.array([[0, 0, wrong, 4]], np.float32), np.zeros(1, np.int64)
+    net = NetDef.from_text('net "": x, r, b -> y\n onnx.RoiAlign(x, r, b) -> y')
+    with pytest.raises(ShapeError, match="the regions must be finite"):
+        Executor(net, {}).run({"x": X, "r": boxes, "b": batch}, ["y"])
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])

@@ -23,9 +23,9 @@ def decoder(pixel_format: str) -> OperatorDef:
     return OperatorDef.of("ImageDecoder", ["x"], ["y"], domain="onnx", pixel_format=pixel_format)
 
 
-def encoded(pixels: np.ndarray) -> np.ndarray:
+def encoded(pixels: np.ndarray, kind: str = "PNG") -> np.ndarray:
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
+    Image.fromarray(pixels).save(file, kind)
     return np.frombuffer(file.getvalue(), np.uint8)
 
 
@@ -53,7 +53,8 @@ def test_a_net_goes_on_with_the_pixels_whatever_their_size() -> None:
 
 def test_what_is_no_picture_is_refused() -> None:
     op = decoder("RGB")
-    for damaged in (np.zeros(40, np.uint8), encoded(PIXELS)[:50]):
+    program = np.frombuffer(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n", np.uint8)
+    for damaged in (np.zeros(40, np.uint8), encoded(PIXELS)[:50], program, encoded(PIXELS, "GIF")):
         with pytest.raises(OperatorError, match="no picture that can be read"):
             lookup(op).evaluate(op, [damaged])
     with pytest.raises(ArgumentError, match="pixel_format must be one of RGB, BGR, Grayscale, got 'HSV'"):

@@ -30,9 +30,15 @@ def test_bytes_that_are_not_utf8_are_kept() -> None:
     assert joined.tolist() == [b"\xff\xc3", "ü!".encode()]
 
 
-@pytest.mark.parametrize("pattern", [r"\w+", r"[\w ]+", r"\D+", r".+\b", r"(?i)CAFE.*"])
+PATTERNS = [r"\w+", r"[\w ]+", r"\D+", r".+\b", r"(?i)CAFE.*", r"a\sb", r"a\Sb", r"a[\sx]b", r"a[^\s]b", r"a[\S]b"]
+PATTERNS += [r"a[-\s]b", r"a$\n", r"(?m)a$\n", r"a[$]b", r"a\$b", r"x{,2}", r"x{1,2}", r"[{,2}]b", r"[]a$]+b", r"\\$"]
+TEXTS = ["cafe", "café", "a b", "٣", "7", ""]
+TEXTS += ["a\vb", "a\n", "a", "a$b", "x", "xx", "x{,2}", "$b", "a-b", "a\tb", "\\", "axb"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
 def test_expressions_match_as_in_onnxruntime(pattern: str) -> None:
-    op, texts = op_of("RegexFullMatch", pattern=pattern), ["cafe", "café", "a b", "٣", "7", ""]
+    op, texts = op_of("RegexFullMatch", pattern=pattern), TEXTS
     (expected,) = witness(op, [np.array(texts, object)], [np.bool_])
     assert computed(op, [text.encode() for text in texts])[0].tolist() == expected.tolist()
 
@@ -55,6 +61,8 @@ def test_stop_words_match_in_any_case_unless_case_sensitive() -> None:
     [
         (op_of("RegexFullMatch", pattern="(a"), "is no regular expression"),
         (op_of("RegexFullMatch", pattern="[[:alpha:]]"), "classes of POSIX"),
+        (op_of("RegexFullMatch", pattern="(?i)é"), "letters beyond ASCII"),
+        (op_of("RegexFullMatch", pattern="(?u)a"), "is no regular expression"),
         (op_of("StringNormalizer", case_change_action="TITLE"), "case_change_action must be one of NONE, LOWER, UPPER"),
     ],
 )

@@ -28,6 +28,10 @@ FORMS = [
     {"tokenexp": "(t)(h)?"},
     {"tokenexp": "a", "separators": [" "]},
     {"tokenexp": "none", "mark": 1},
+    {"tokenexp": "t|th|this", "mark": 1},
+    {"tokenexp": "i?(is)?"},
+    {"tokenexp": "[a-z]+?"},
+    {"separators": ["e|es|est", "(i|hi)+"]},
 ]
 
 
@@ -68,3 +72,9 @@ def test_what_is_no_expression_is_refused(attributes: Any, rule: str) -> None:
 def test_a_block_of_texts_is_refused() -> None:
     with pytest.raises(ArmnetError, match=r"X must be \(C,\) or \(N, C\)"):
         tokens(tokenizer(separators=[" "]), [[TEXTS]])
+
+
+@pytest.mark.parametrize("pattern", [r"\ba|ab", "(a|ab)$"])
+def test_the_longest_match_is_not_guessed(pattern: str) -> None:
+    with pytest.raises(ArgumentError, match="the longest match of"):
+        tokens(tokenizer(tokenexp=pattern), ["abc"])
