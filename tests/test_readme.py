@@ -81,13 +81,13 @@ def test_every_public_name_it_mentions_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "table"),
+    ("sentence", "table", "least"),
     [
-        ("On one x86 core", "## Known networks"),
-        ("In instructions on an emulated Cortex-A72", "## Instructions on emulated ARM"),
+        ("On one x86 core", "## Known networks", 6),
+        ("In instructions on an emulated Cortex-A72", "## Instructions on emulated ARM", 3),
     ],
 )
-def test_its_ratios_are_those_of_the_benchmarks(sentence: str, table: str) -> None:
+def test_its_ratios_are_those_of_the_benchmarks(sentence: str, table: str, least: int) -> None:
     models = {
         "VGG-16's convolutions": "vgg16_conv",
         "ResNet-18": "resnet18",
@@ -105,4 +105,4 @@ def test_its_ratios_are_those_of_the_benchmarks(sentence: str, table: str) -> No
             first = next(row.split("|") for row in rows if row.startswith(f"| {network} |"))
             assert f" {found[1]} " in first, f"{name}: {found[1]}, measured {first}"
             compared += 1
-    assert compared >= 5
+    assert compared >= least
