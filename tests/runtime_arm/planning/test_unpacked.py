@@ -87,9 +87,10 @@ def weights_of(predictor: Predictor) -> List[Unpacked]:
 def test_results_do_not_change_whatever_is_planned_in_between(plain: Pair, weights: str, threads: int) -> None:
     small = quantize(plain, None, weights)
     order = [feeds_of(16), feeds_of(24), feeds_of(16, batch=2), feeds_of(16), feeds_of(24), feeds_of(20)]
-    wanted = [Predictor(small, threads=1).run(feeds) for feeds in order]
     with Predictor(small, threads=threads) as predictor:
-        for feeds, expected in zip(order, wanted):
+        for feeds in order:
+            with Predictor(small, threads=threads) as fresh:
+                expected = fresh.run(feeds)
             np.testing.assert_array_equal(predictor.run(feeds)["y"], expected["y"])
 
 
