@@ -72,6 +72,12 @@ def plain() -> Pair:
     return Pair(init, NetDef.from_text(TEXT), (TensorInfo("x", ("n", 3, "h", "w"), "float32"),))
 
 
+@pytest.fixture(scope="module")
+def packed(plain: Pair) -> Dict[str, Pair]:
+    """The net with its weights in each format."""
+    return {weights: quantize(plain, None, weights) for weights in PACKED}
+
+
 def feeds_of(size: int = 16, batch: int = 1) -> Dict[str, Any]:
     return {"x": np.random.default_rng(size).standard_normal((batch, 3, size, size)).astype(np.float32)}
 
@@ -84,8 +90,10 @@ def weights_of(predictor: Predictor) -> List[Unpacked]:
 
 @pytest.mark.parametrize("weights", PACKED)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_results_do_not_change_whatever_is_planned_in_between(plain: Pair, weights: str, threads: int) -> None:
-    small = quantize(plain, None, weights)
+def test_results_do_not_change_whatever_is_planned_in_between(
+    packed: Dict[str, Pair], weights: str, threads: int
+) -> None:
+    small = packed[weights]
     order = [feeds_of(16), feeds_of(24), feeds_of(16, batch=2), feeds_of(16), feeds_of(24), feeds_of(20)]
     with Predictor(small, threads=threads) as predictor:
         for feeds in order:
@@ -95,8 +103,8 @@ def test_results_do_not_change_whatever_is_planned_in_between(plain: Pair, weigh
 
 
 @pytest.mark.parametrize("weights", PACKED)
-def test_what_no_step_reads_is_given_back_and_what_one_reads_stays(plain: Pair, weights: str) -> None:
-    with Predictor(quantize(plain, None, weights), threads=1) as predictor:
+def test_what_no_step_reads_is_given_back_and_what_one_reads_stays(packed: Dict[str, Pair], weights: str) -> None:
+    with Predictor(packed[weights], threads=1) as predictor:
         predictor.run(feeds_of())
         found = {weight.op.output[0]: weight for weight in weights_of(predictor)}
         assert {name for name, weight in found.items() if not weight.is_there} >= {"w2", "w3"}
@@ -105,8 +113,8 @@ def test_what_no_step_reads_is_given_back_and_what_one_reads_stays(plain: Pair, 
         assert not found["w2"].is_there
 
 
-def test_a_weight_that_is_fetched_is_there_and_stays(plain: Pair) -> None:
-    small = quantize(plain)
+def test_a_weight_that_is_fetched_is_there_and_stays(packed: Dict[str, Pair]) -> None:
+    small = packed["int8"]
     with Predictor(small, threads=1) as predictor:
         predictor.run(feeds_of())
         results = predictor.run(feeds_of(), keep=["w2"])
@@ -191,9 +199,11 @@ def test_a_plan_that_is_interrupted_leaves_no_zeros_to_the_next(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])
-def test_a_packed_net_holds_no_more_bytes_than_one_of_floats(plain: Pair, weights: str, tmp_path: Path) -> None:
+def test_a_packed_net_holds_no_more_bytes_than_one_of_floats(
+    plain: Pair, packed: Dict[str, Pair], weights: str, tmp_path: Path
+) -> None:
     optimize(plain).save(tmp_path / "float")
-    quantize(plain, None, weights).save(tmp_path / "packed")
+    packed[weights].save(tmp_path / "packed")
     assert _held(tmp_path / "packed") <= _held(tmp_path / "float") + (1 << 15)
 
 
@@ -220,12 +230,12 @@ def _held(folder: Path) -> int:
 
 
 def test_the_plan_of_a_packed_net_is_kept_for_the_next_start(
-    plain: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packed: Dict[str, Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cache").mkdir()
     monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    quantize(plain).save(tmp_path / "packed")
+    packed["int8"].save(tmp_path / "packed")
     with load(tmp_path / "packed", threads=1) as predictor:
         wanted = predictor.run(feeds_of())
         others = predictor.run(feeds_of(24))
