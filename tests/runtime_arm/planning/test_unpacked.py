@@ -204,7 +204,7 @@ def test_a_packed_net_holds_no_more_bytes_than_one_of_floats(
 ) -> None:
     optimize(plain).save(tmp_path / "float")
     packed[weights].save(tmp_path / "packed")
-    assert _held(tmp_path / "packed") <= _held(tmp_path / "float") + (1 << 15)
+    assert _held(tmp_path / "packed") <= _held(tmp_path / "float") + (1 << 16)  # half of the third weight
 
 
 def _held(folder: Path) -> int:
