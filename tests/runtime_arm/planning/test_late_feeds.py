@@ -8,6 +8,7 @@ from typing import Any, Dict, Sequence, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 
@@ -39,7 +40,7 @@ def test_what_a_step_joins_is_not_copied_before() -> None:
     net = executor(JOINED)
     memory = own_memory(net, ["y"])
     for seed in range(3):
-        np.testing.assert_allclose(net.run(feeds(seed), ["y"])["y"], expected(feeds(seed)), rtol=1e-6)
+        assert_close(net.run(feeds(seed), ["y"])["y"], expected(feeds(seed)))
     assert np.isnan(memory).all()
 
 
@@ -57,7 +58,7 @@ def test_what_lies_in_the_inputs_own_memory_is_read_there() -> None:
     memory = net.plan(feeds(0), ["y"]).env["past"].array
     given = feeds(2)
     memory[...] = given["past"]
-    np.testing.assert_allclose(net.run({**given, "past": memory}, ["y"])["y"], expected(given), rtol=1e-6)
+    assert_close(net.run({**given, "past": memory}, ["y"])["y"], expected(given))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_arrays_of_other_kinds_are_copied_when_a_run_begins() -> None:
     segment = net.plan(first, ["y"])
     segment.feed(first)  # by a run that ended here
     other = {**second, "past": second["past"].view(np.recarray)}
-    np.testing.assert_allclose(net.run(other, ["y"])["y"], expected(second), rtol=1e-6)
+    assert_close(net.run(other, ["y"])["y"], expected(second))
 
 
 def test_inputs_of_several_joins_all_go_late() -> None:
@@ -89,8 +90,8 @@ def test_inputs_of_several_joins_all_go_late() -> None:
     for seed in (1, 2):
         given = feeds(seed)
         found = net.run(given, ["y", "z"])
-        np.testing.assert_allclose(found["y"], expected(given), rtol=1e-6)
-        np.testing.assert_allclose(found["z"], expected({**given, "past": given["other"]}), rtol=1e-6)
+        assert_close(found["y"], expected(given))
+        assert_close(found["z"], expected({**given, "past": given["other"]}))
 
 
 def test_workers_get_the_same() -> None:
