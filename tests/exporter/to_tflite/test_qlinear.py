@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
@@ -144,7 +145,7 @@ def test_uint8_pictures_are_enlarged(name: str) -> None:
     model, found = run_written(pair, {"x": x})
     assert types_of(model) == [*made, *(["QUANTIZE"] if name == "Resize" else []), "DEQUANTIZE"]
     assert len(np.unique(wanted)) > 20
-    np.testing.assert_allclose(found["y"], wanted, rtol=0, atol=1e-6)
+    assert_close(found["y"], wanted)
 
 
 def test_weights_that_are_no_int8_are_refused() -> None:
