@@ -12,10 +12,11 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT = 30.0  # seconds for an answer
+STARTS = 3  # on a busy machine a browser may start and never answer
 _OPTIONS = (
     "--headless=new",
     "--remote-debugging-pipe",
@@ -124,27 +125,50 @@ class Browser:
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
 
+class _Process:
+    """A browser's process and the ends of its pipes."""
+
+    def __init__(self, path: str, profile: Path, options: Sequence[str]):
+        commands_out, self.commands = os.pipe()
+        self.answers, answers_in = os.pipe()
+        words = [path, *_OPTIONS, f"--user-data-dir={profile}", *options, "about:blank"]
+        passed = (commands_out, answers_in)
+        launched = [sys.executable, "-c", _LAUNCHER, *map(str, passed), *words]
+        self._process = subprocess.Popen(
+            launched, pass_fds=passed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for end in passed:
+            os.close(end)
+
+    def end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self.commands)
+        os.close(self.answers)
+
+
+def _started(path: str, folder: Path, options: Sequence[str], starts: int = STARTS) -> Tuple[_Process, Browser]:
+    process = _Process(path, folder / f"profile_{starts}", options)
+    try:
+        return process, Browser(process.commands, process.answers)
+    except (AssertionError, BrokenPipeError):
+        process.end()
+        if starts == 1:
+            raise
+    return _started(path, folder, options, starts - 1)
+
+
 @contextmanager
 def chromium(folder: Path, options: Sequence[str] = ()) -> Iterator[Browser]:
     """A browser whose profile lies in the folder."""
     path = program()
     assert path is not None, "there is no Chromium"
-    commands_out, commands_in = os.pipe()
-    answers_out, answers_in = os.pipe()
-    words = [path, *_OPTIONS, f"--user-data-dir={folder / 'profile'}", *options, "about:blank"]
-    passed = (commands_out, answers_in)
-    launched = [sys.executable, "-c", _LAUNCHER, *map(str, passed), *words]
-    process = subprocess.Popen(launched, pass_fds=passed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process, browser = _started(path, folder, options)
     try:
-        for end in passed:
-            os.close(end)
-        yield Browser(commands_in, answers_out)
+        yield browser
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        os.close(commands_in)
-        os.close(answers_out)
+        process.end()
