@@ -17,11 +17,14 @@ from runtime_arm.version import VERSION
 
 LIVELY = 50_000  # objects between two searches for garbage: a start makes as many, and hardly any is garbage
 
+PATIENCE = "22"  # idle threads of OpenBLAS spin for 2**22 ticks, a millisecond or two, and not for 2**26
+
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs one command; returns its exit status, 2 after one line on stderr for a mistake in what was asked."""
     words = sys.argv[1:] if argv is None else argv
     gc.set_threshold(LIVELY)
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", PATIENCE)
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     return guarded("armnet", lambda: _run(words))

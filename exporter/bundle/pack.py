@@ -37,6 +37,7 @@ if sys.version_info < (3, 9):
     sys.stderr.write("this program needs Python 3.9 or newer, this is %s\\n" % sys.version.split()[0])
     sys.exit(2)
 gc.set_threshold(50000)  # a start makes as many objects, and hardly any is garbage
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")  # idle threads of BLAS spin for 2**22 ticks, not for 2**26
 try:
     try:
         import numpy

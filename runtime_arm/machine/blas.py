@@ -86,9 +86,34 @@ def _speak_to(path: str) -> Optional[OpenBlas]:
             continue
         setter.argtypes, setter.restype = [ctypes.c_int], None
         getter.argtypes, getter.restype = [], ctypes.c_int
+        setter = _quiet_setter(library, setter)
         core, config = (_text(library, spelling.format(name)) for name in ("get_corename", "get_config"))
         return OpenBlas(path, getter, setter, core, config, spelling)
     return None
+
+
+def _quiet_setter(library: Any, setter: Callable[[int], None]) -> Callable[[int], None]:
+    """Sets the number of threads, and starts none.
+
+    A fork ends OpenBLAS's threads. Its own function starts them again, and each then spins for 2**26 ticks, 20 to 30
+    ms, on a core that a worker needs: the first ten runs with workers took twice as long. So while there are no threads
+    the number is written to its variable; the next product that is split starts them (``exec_blas`` in OpenBLAS's
+    driver/others/blas_server.c).
+    """
+    try:
+        number, most, are_running = (
+            ctypes.c_int.in_dll(library, name) for name in ("blas_cpu_number", "blas_num_threads", "blas_server_avail")
+        )
+    except ValueError:  # a build that hides them, or one for one thread
+        return setter
+
+    def set_threads(count: int) -> None:
+        if are_running.value or not 0 < count <= most.value:
+            setter(count)
+        else:
+            number.value = count
+
+    return set_threads
 
 
 def routine(name: str) -> Optional[Any]:

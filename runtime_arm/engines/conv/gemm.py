@@ -35,24 +35,27 @@ class Panels:
     """A constant (batch, K, N) or (K, N), ready for products with about so many rows.
 
     panel: the hint of that name (see ``registry/engine_wishes.py``). None, or a number that does not divide N, leaves
-    the width to ``panel_width``.
+    the width to ``panel_width``. shares: the number of workers that share the panels.
     """
 
-    def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None):
+    def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None, shares: int = 1):
         b = matrices if matrices.ndim == 3 else matrices[None]
         self.batch, self.depth, self.width = b.shape
-        fitting = width_for(panel, rows, self.depth, self.width)
+        fitting = width_for(panel, rows, self.depth, self.width, shares)
         self.panel = fitting or self.width
         self._most = SMALL_PRODUCT // max(1, self.depth * fitting) if fitting else 0
         panels = b.reshape(self.batch, self.depth, -1, self.panel).swapaxes(1, 2)
         self._panels = in_lines(panels) if fitting else np.ascontiguousarray(panels)
 
     @classmethod
-    def of(cls, call: Call, key: str, rows: int, weight: Array, matrices_of: Callable[[Array], Array]) -> Panels:
+    def of(
+        cls, call: Call, key: str, rows: int, weight: Array, matrices_of: Callable[[Array], Array], shares: int = 1
+    ) -> Panels:
         """The panels that the call's operator needs of a weight, made once for all plans that multiply about as many
         rows; it may hint at their width. The kernel does not read the weight itself."""
         panel = hint(call.op, PANEL)
-        panels: Panels = call.packed(f"{key} by {rows} in {panel}", lambda: cls(matrices_of(weight), rows, panel))
+        key = f"{key} by {rows} in {panel} for {shares}"
+        panels: Panels = call.packed(key, lambda: cls(matrices_of(weight), rows, panel, shares))
         if not np.may_share_memory(panels._panels, weight):
             call.release(weight)
         return panels
@@ -122,19 +125,20 @@ def panel_hints(op: OperatorDef, rows: int, depth: int, width: int) -> Iterator[
             yield f"{PANEL}={panel}"
 
 
-def width_for(panel: Optional[int], rows: int, depth: int, width: int) -> Optional[int]:
+def width_for(panel: Optional[int], rows: int, depth: int, width: int, shares: int = 1) -> Optional[int]:
     """Columns of a panel, None for no panels: the hint if it makes sense, else ``panel_width``."""
     if panel == 0:
         return None
     if panel is not None and panel >= VECTOR and width % panel == 0:
         return panel
-    return panel_width(rows, depth, width)
+    return panel_width(rows, depth, width, shares)
 
 
-def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
+def panel_width(rows: int, depth: int, width: int, shares: int = 1) -> Optional[int]:
     """Columns of a panel; None if this BLAS is faster at products that it packs. A CPU that takes two steps for a wide
     vector has the time to read narrow panels of any depth from the second-level cache: packing takes 10 to 20 % more
-    there, of 49 to 784 rows, a depth of 350 to 2,300, and 64 or 256 columns."""
+    there, of 49 to 784 rows, a depth of 350 to 2,300, and 64 or 256 columns. Each of ``shares`` workers gets as many
+    panels, if there is such a width."""
     if not multiplies_small():
         return None
     fitting: List[int] = []
@@ -142,7 +146,8 @@ def panel_width(rows: int, depth: int, width: int) -> Optional[int]:
         fitting += WIDE
     if depth <= NARROW_DEPTH or (rows <= SOME_ROWS and depth <= SOME_ROWS_DEPTH) or halves_vectors():
         fitting += NARROW
-    return next((panel for panel in fitting if width % panel == 0), None)
+    fitting = [panel for panel in fitting if width % panel == 0]
+    return next((panel for panel in fitting if width // panel % shares == 0), fitting[0] if fitting else None)
 
 
 @lru_cache(None)

@@ -42,6 +42,7 @@ from runtime_arm.engines.tiled.strips import (
     body,
     clear,
     clear_borders,
+    filter_shares,
     in_turn,
     parts_of,
 )
@@ -122,8 +123,9 @@ class Columns:
         convolution, y, to = self.convolution, self.y, output_layout(self)
         steps: List[Step] = clear_borders(call, to)
         most = self.most_positions(call.op, block_nbytes(call.op))
-        panels = Panels.of(call, "by channel", min(most, y.body), call.inputs[1], by_channel)
-        strips, filters = parts_of(call, y, most, convolution.terms * y.channels, panels.group)
+        shares = filter_shares(call, y, convolution.terms * y.channels)
+        panels = Panels.of(call, "by channel", min(most, y.body), call.inputs[1], by_channel, shares)
+        strips, filters = parts_of(call, y, most, panels.group, shares)
         panels = panels.columns(filters)
         biases = bias(call, filters)
         matrix_of = partial(_plane if is_pointwise(convolution) else _columns, call, convolution, self.x)

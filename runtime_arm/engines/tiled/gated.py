@@ -29,6 +29,7 @@ from runtime_arm.engines.tiled.strips import (
     body,
     clear,
     clear_borders,
+    filter_shares,
     in_turn,
     parts_of,
 )
@@ -79,8 +80,9 @@ class Gated:
         """The function that runs the convolution that ``call`` is of, whose input 0 lies as ``of`` says."""
         y, x = self.columns.y, in_tiles(call.inputs[0], self.of)[0]
         most = self.columns.most_positions(call.op, block_nbytes(call.op))
-        panels = Panels.of(call, "by channel", min(most, y.body), call.inputs[1], by_channel)
-        strips, filters = parts_of(call, y, most, panels.depth * y.channels, panels.group)
+        shares = filter_shares(call, y, self.columns.convolution.terms * y.channels)
+        panels = Panels.of(call, "by channel", min(most, y.body), call.inputs[1], by_channel, shares)
+        strips, filters = parts_of(call, y, most, panels.group, shares)
         panels, buffer = panels.columns(filters), call.scratch[1]
         steps: List[Step] = clear_borders(call, y)
         in_weights = self.weights < self.pixels

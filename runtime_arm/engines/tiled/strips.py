@@ -143,14 +143,16 @@ class Spectrum(NamedTuple):
         return cls(first, call.slice_of(count), last[filters.start * most : filters.stop * most], (barrier,))
 
 
-def parts_of(call: Call, layout: Tiles, most: int, weights: int, group: int) -> Tuple[Sequence[Strip], slice]:
-    """This worker's strips of output 0, and its channels, in whole groups of ``group``.
-
-    Where there are few positions and many ``weights`` workers split the filters, not the strips.
-    """
+def filter_shares(call: Call, layout: Tiles, weights: int) -> int:
+    """The number of workers that share the filters of output 0, where there are few positions and many ``weights``; 1
+    where they split the strips."""
     outputs = layout.tile**2 * layout.body * layout.channels
-    few = splits_filters(call.workers, layout.body, weights, outputs)
-    if not few or -(-layout.channels // group) < call.workers:
+    return call.workers if splits_filters(call.workers, layout.body, weights, outputs) else 1
+
+
+def parts_of(call: Call, layout: Tiles, most: int, group: int, shares: int) -> Tuple[Sequence[Strip], slice]:
+    """This worker's strips of output 0, and its channels, in whole groups of ``group``. shares: ``filter_shares``."""
+    if not 1 < shares <= -(-layout.channels // group):
         return strips_of(call, layout, most), EVERYTHING
     return parts_by_filters(call, layout, most, group)
 

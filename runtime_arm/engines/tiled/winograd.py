@@ -46,6 +46,7 @@ from runtime_arm.engines.tiled.strips import (
     block_nbytes,
     clear,
     clear_borders,
+    filter_shares,
     in_turn,
     parts_of,
 )
@@ -109,14 +110,16 @@ class Winograd:
     def bind(self, call: Call) -> Run:
         x, y = self.x, self.y
         most = self.most_tiles(block_nbytes(call.op))
+        shares = filter_shares(call, y, (x.tile + TAPS - 1) ** 2 * x.channels * y.channels)
         filters = Panels.of(
             call,
             f"f{x.tile}x{x.tile}_3x3",
             min(most, y.body),
             call.inputs[1],
             lambda w: transform_filters(x.tile, x.tile, self.taps(w)),
+            shares,
         )
-        strips, mine = parts_of(call, y, most, filters.batch * filters.depth * filters.width, filters.group)
+        strips, mine = parts_of(call, y, most, filters.group, shares)
         return bind_strips(call, self, Part(strips, mine, partial(self.pixels_of, call, filters.columns(mine), mine)))
 
     def taps(self, w: Array) -> Array:

@@ -78,3 +78,9 @@ def test_deep_matrices_are_cut_where_wide_vectors_take_two_steps(monkeypatch: An
         monkeypatch.setattr(gemm, "halves_vectors", lambda halves=halves: halves)
         widths.append(gemm.panel_width(196, 1152, 256))
     assert widths == [None, 32]
+
+
+def test_workers_share_panels_evenly_if_a_width_allows_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gemm, "multiplies_small", lambda: True)
+    assert [gemm.panel_width(196, 128, 192, shares) for shares in (1, 2, 3, 4)] == [64, 48, 64, 48]
+    assert gemm.panel_width(196, 128, 64, 3) == 64

@@ -13,7 +13,7 @@ from device_tests.suite.tiled_kernels import described, run_option, tiled_option
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv.winograd_transforms import amplification
 from runtime_arm.engines.tiled import strips
-from runtime_arm.engines.tiled.strips import EVERYTHING, parts_of
+from runtime_arm.engines.tiled.strips import EVERYTHING, filter_shares, parts_of
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.kernel import Call, phases_of
@@ -75,7 +75,7 @@ def test_worker_processes_wait_for_each_others_pixels() -> None:
 def test_few_groups_of_filters_are_no_reason_to_share() -> None:
     layout = Tiles(1, 64, 8, 8, 4, 1)
     calls = Call(CONVOLUTION, [], [], [], [], [], {}).for_each_worker(3)
-    divided = [parts_of(call, layout, 1000, 1 << 30, 32) for call in calls]
+    divided = [parts_of(call, layout, 1000, 32, filter_shares(call, layout, 1 << 30)) for call in calls]
     assert [mine for _, mine in divided] == [EVERYTHING] * 3
 
 
