@@ -52,7 +52,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, told)
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(_told(self.prog, f"{message}; {self.prog} --help tells more", REFUSED))
+        stop = "" if message.endswith("?") else ";"
+        sys.exit(_told(self.prog, f"{message}{stop} {self.prog} --help tells more", REFUSED))
 
 
 class _Gather(argparse._StoreAction):

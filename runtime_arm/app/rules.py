@@ -208,11 +208,3 @@ def require_size(rule: Rule, name: str, shape: Optional[Sequence[Any]]) -> None:
             f"input {name!r} takes pictures of any size: give --shape {name}=1,3,HEIGHT,WIDTH, or --resize; "
             "armnet describe PAIR --preprocessing '{\"resize\": [H, W], ...}' stores it"
         )
-
-
-def rate_of(rule: Rule, default: int) -> int:
-    """The rule's samples a second."""
-    rate = rule.get("rate", default)
-    if not isinstance(rate, int) or not 1000 <= rate <= 384000:
-        raise FeedError(f"a sound of {rate} samples a second cannot be fed")
-    return rate
