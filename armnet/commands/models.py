@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", nargs="?", choices=["list", "show", "fetch"], default="list", help="list, show or fetch (default: list)", metavar="ACTION"
+        "action",
+        nargs="?",
+        choices=["list", "show", "fetch"],
+        default="list",
+        help="list, show or fetch (default: list)",
+        metavar="ACTION",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to show or to fetch")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="the folder to write (default: the model's name)")

@@ -30,7 +30,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, UsageError, suggestion, there_are
+from runtime_arm.errors import UsageError, suggestion, there_are
 from runtime_arm.netdef import Array
 from runtime_arm.results.facts import layout_of
 
