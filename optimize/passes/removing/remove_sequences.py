@@ -107,8 +107,10 @@ def _split(program: Program, op: OperatorDef) -> Rewrite:
 
 
 def _sizes(dims: Optional[Sequence[Optional[int]]], axis: int, split: Optional[Array]) -> List[int]:
-    """The sizes of the parts along an axis, the first of them if there are too many. split: the operator's second input,
-    a list of these or the size of all but the last."""
+    """The sizes of the parts along an axis, of which only the first come if there are too many.
+
+    split: the operator's second input, a list of the sizes or the size of all but the last.
+    """
     length = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
     if split is None or split.dtype.kind not in "iu" or (length is None and not split.ndim):
         raise Refusal("the number of parts is not known")
