@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
@@ -12,7 +11,7 @@ from typing import List, Optional
 
 from armnet.commands import COMMANDS
 from runtime_arm.app.command_line import Parser, guarded
-from runtime_arm.errors import UsageError, suggestion
+from runtime_arm.errors import suggestion
 from runtime_arm.version import VERSION
 
 LIVELY = 50_000  # objects between two searches for garbage: a start makes as many, and hardly any is garbage
@@ -35,7 +34,7 @@ def _run(words: List[str]) -> int:
         _overview().parse_args(words or ["--help"])
     if words[0] not in COMMANDS:
         near = suggestion(words[0], COMMANDS)
-        raise UsageError(f"no command {words[0]!r}{near}; there are {', '.join(COMMANDS)}; armnet --help tells more")
+        _overview().error(f"there is no command {words[0]!r}; there are {', '.join(COMMANDS)}{near}")
     module = import_module(f"armnet.commands.{words[0]}")
     parser = Parser(prog=f"armnet {words[0]}", description=module.__doc__)
     module.add_arguments(parser)
@@ -58,7 +57,7 @@ def _complete() -> None:
     argcomplete.autocomplete(parser)
 
 
-def _overview() -> argparse.ArgumentParser:
+def _overview() -> Parser:
     width = max(map(len, COMMANDS))
     listing = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in COMMANDS.items())
     parser = Parser(

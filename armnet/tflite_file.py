@@ -26,4 +26,5 @@ def save_tflite(pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequ
     """
     with needed_for("writing TFLite"):
         from exporter.to_tflite.export import save_tflite as save
-    return save(pair, path, shapes=shapes)
+
+        return save(pair, path, shapes=shapes)

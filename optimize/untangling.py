@@ -41,7 +41,7 @@ def untangled(
     inputs, shapes: the pair's inputs with the examples of their shapes, and these examples. OptimizationError if the
     result computes anything else.
     """
-    if not _has(pair.predict_net):
+    if not _is_tangled(pair.predict_net):
         return pair
     before = len(report.steps)
     result = _rounds(pair, shapes, report, stop_after, progress)
@@ -56,9 +56,9 @@ def untangled(
     return result
 
 
-def _has(net: NetDef) -> bool:
+def _is_tangled(net: NetDef) -> bool:
     """Whether the net or a net inside it holds what may be taken apart."""
-    return any(op.full_type in _TYPES or any(map(_has, op.subnets())) for op in net.op)
+    return any(op.full_type in _TYPES or any(map(_is_tangled, op.subnets())) for op in net.op)
 
 
 def _rounds(pair: Pair, shapes: Shapes, report: Report, stop_after: Optional[int], progress: Progress = quiet) -> Pair:

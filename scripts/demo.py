@@ -54,8 +54,7 @@ def digits(folder: Path) -> None:
         PREPROCESSING,
     )
     command("inspect", pair)
-    pictures = sorted((DEMO / "pictures").glob("*.png"))
-    command("run", pair, "--top", "1", "--input", *map(str, pictures))
+    command("run", pair, str(DEMO / "pictures"), "--top", "1")
 
     held_back = np.load(DEMO / "held_back.npz")
     with armnet.load(pair) as predictor:
@@ -73,7 +72,7 @@ def packed(folder: Path) -> None:
     bundle, answers = str(folder / "digits.pyz"), str(folder / "answers.npz")
     pictures = [str(picture) for picture in sorted((DEMO / "pictures").glob("*.png"))]
     command("pack", str(folder / "digits"), "-o", bundle)
-    command("run", bundle, "--output", answers, "--input", *pictures)
+    command("run", bundle, str(DEMO / "pictures"), "--top", "1", "--output", answers)
     here = np.load(answers)["probabilities"]
     for target in ("emulated:arm64", "emulated:armhf"):
         try:

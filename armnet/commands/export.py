@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     }
     with progress("export") as report:
         pair = export(*args.model, progress=report, **options)
-        pair = _fitting_labels(_with_what_was_stored(pair, args.output))
+        pair = _fitting_labels(_with_what_was_stored(pair, args.output), args.labels or "the labels")
         pair.save(args.output)
     facts = {
         "pair": args.output,
@@ -175,15 +175,15 @@ def _info(info: Any) -> Dict[str, Any]:
     return {"name": info.name, "dtype": info.dtype and str(info.dtype), "shape": info.shape and list(info.shape)}
 
 
-def _fitting_labels(pair: Pair) -> Pair:
-    """The pair with as many labels as its net has classes. UsageError for another number."""
+def _fitting_labels(pair: Pair, source: str) -> Pair:
+    """The pair with as many labels as its net has classes. UsageError, naming their source, for another number."""
     from armnet.console import note
     from runtime_arm.app.labels import fitting
 
     entry, labels = pair.meta.get("result") or {}, pair.meta.get("labels")
     if not labels or entry.get("kind") == "text" or not isinstance(entry.get("classes"), int):
         return pair
-    fitted = fitting(labels, entry["classes"], "the labels", lambda text: note(f"armnet: {text}"))
+    fitted = fitting(labels, entry["classes"], source, lambda text: note(f"armnet: {text}"))
     return pair.replace(meta={**pair.meta, "labels": fitted})
 
 

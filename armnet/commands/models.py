@@ -4,7 +4,7 @@
   armnet models show yunet                 where it comes from, how accurate its makers say it is
   armnet models fetch yunet                a pair in yunet/: armnet run yunet photo.jpg
   armnet models fetch yunet --files -o original       the files as they were published
-  armnet models fetch my-net --catalogue https.json   from a catalogue of your own, a file like models.json
+  armnet models fetch my-net --catalogue mine.json    from a catalogue of your own, a JSON file
 
 Files are fetched over HTTPS, held against their SHA-256 and kept in the cache, so the second time needs no network. A
 fetch that was interrupted goes on where it was. The licences are those of the models' makers.
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", nargs="?", choices=["list", "show", "fetch"], default="list", help="(default: list)", metavar="ACTION"
+        "action",
+        nargs="?",
+        choices=["list", "show", "fetch"],
+        default="list",
+        help="list, show or fetch (default: list)",
+        metavar="ACTION",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to show or to fetch")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="the folder to write (default: the model's name)")

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             timings = profile(predictor, feeds, args.rounds)
             noisy = others.warnings()
             kernels = _device_rows(predictor)
-    for line in [*predictor.notes, *noisy]:
+    for line in [*predictor.notes, *(f"warning: {line}" for line in noisy)]:
         note(line)
     if noisy and any(timing.step.workers > 1 for timing in timings):
         note("steps on several cores wait until each of them is free: --threads 1 tells what a step takes")

@@ -215,7 +215,7 @@ def _display(
             nonlocal done
             done += 1
             if done == 1:
-                _explain(model, note)
+                _explain(model, record, note)
             if args.json:
                 shown.append(record.to_dict())
             elif not args.output or args.top or model.decoder.kind != "tensors":
@@ -227,11 +227,12 @@ def _display(
         yield show
 
 
-def _explain(model: Model, note: Callable[[str], None]) -> None:
+def _explain(model: Model, record: Record, note: Callable[[str], None]) -> None:
     """Says on stderr what was fed, and of outputs without a meaning how to give them one."""
     if model.fed:
         note(f"armnet: {model.fed}")
-    if model.decoder.classes and model.labels is None:
+    labels = model.labels or getattr(record.answers[0].result, "labels", None)  # a decoder may know them
+    if model.decoder.classes and labels is None:
         note("armnet: classes are shown by their numbers, for the model brings no labels: --labels FILE names them")
     if model.decoder.kind == "tensors":
         note(

@@ -1,12 +1,12 @@
 """Teach a network new classes: a folder of pictures or sounds for each, a few dozen are enough.
 
-  armnet teach squeezenet.onnx --data mugs/ -o mugs_net        mugs/hers/*.jpg, mugs/his/*.jpg, ...
+  armnet teach squeezenet.onnx --data mugs/ -o mugs_net         mugs/hers/*.jpg, mugs/his/*.jpg, ...
   armnet run mugs_net photo.jpg
-  armnet teach mugs_net --data more/ --add-class -o more_net   keeps what it knew
+  armnet teach mugs_net --data more/ --add-class -o more_net    keeps what it knew
   armnet teach squeezenet.onnx --data mugs/ -o net --cut pool9  the features are what this blob holds
   armnet teach squeezenet.onnx --data mugs/ -o net --fine-tune 6 --augment mirror,crop,brightness --html report.html
   armnet teach squeezenet.onnx --data mugs/ -o net --on ssh://pi@raspberrypi
-  armnet teach words.tflite --data sounds/ -o net              a network that hears: sounds/yes/*.wav, sounds/no/*.wav
+  armnet teach words.tflite --data sounds/ -o net               a network that hears: sounds/yes/*.wav, sounds/no/*.wav
 
 The network's features stay as they are, and a new last layer learns to tell the classes apart; --fine-tune trains the
 layers before it, too. Features are computed once for each file and kept in the cache, so a run that was killed goes on
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     parser.add_argument("--data", required=True, metavar="FOLDER", help="a folder with a folder of files a class")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
-    parser.add_argument("--add-class", action="store_true", help="MODEL was taught: keep the classes it knows")
+    parser.add_argument("--add-class", action="store_true", help="PAIR was taught: keep the classes it knows")
     parser.add_argument("--cut", metavar="BLOB", help="the blob with the features (default: what the last layer reads)")
     parser.add_argument(
         "--augment",

@@ -135,8 +135,15 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     largest = max((row["nbytes"]["before"] for row in rows), default=1)
     cells = [[named(row["layer"]), *_cells(row, largest)] for row in rows]
     columns = ["layer", "weights", "activations", "bytes", "", "dB", "alone dB", "how", "why"]
-    shown = table(columns, cells, right=["bytes", "dB", "alone dB"])
-    explained = "dB: of the weights alone. alone dB: of the outputs if no other layer is quantised, where measured."
+    filled = [place for place in range(len(columns)) if any(row[place] for row in cells)]
+    shown = table(
+        [columns[place] for place in filled],
+        [[row[place] for place in filled] for row in cells],
+        right=["bytes", "dB", "alone dB"],
+    )
+    explained = "dB: of the weights alone."
+    if any(row["alone"] is not None for row in rows):
+        explained += " alone dB: of the outputs if no other layer is quantised, where measured."
     return f'<h2>Layers</h2><p>{explained}</p><div class="panel">{shown}</div>'
 
 

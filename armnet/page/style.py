@@ -31,7 +31,7 @@ p { margin: 4px 0 10px; color: var(--faint); }
 .card b { display: block; font-size: 20px; font-weight: 600; font-variant-numeric: tabular-nums; }
 .card span { color: var(--faint); font-size: 12px; }
 .panel { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px; overflow-x: auto; }
-.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 0 24px; }
+.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 0 24px; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th { text-align: left; font-weight: 600; color: var(--faint); font-size: 12px; padding: 2px 8px; white-space: nowrap; }
 td { padding: 0 8px; height: 24px; line-height: 24px; white-space: nowrap; max-width: 340px; overflow: hidden;

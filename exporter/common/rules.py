@@ -5,6 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Callable, Dict, Generic, Optional, Sequence, TypeVar
 
+LISTED = "; `armnet support` lists every operator that a model lacks"
+MISSING = f"armnet has no such operator{LISTED}"
+
 R = TypeVar("R", bound=Callable[..., object])
 
 

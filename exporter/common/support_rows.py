@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import Dict, Iterable, Iterator, List, NamedTuple
 
+from exporter.common.rules import LISTED
 from runtime_arm.errors import ArmnetError
 
 
@@ -29,8 +30,9 @@ class Findings:
         self._counts.update(types)
 
     def note(self, type: str, problem: str) -> None:
-        """Record why a node of this type cannot be translated; only the first reason for each type is kept."""
-        self._problems.setdefault(type, problem)
+        """Record why a node of this type cannot be translated; only the first reason for each type is kept,
+        without the words that lead to this list."""
+        self._problems.setdefault(type, problem.replace(LISTED, ""))
         self._counts.setdefault(type, 1)  # such as an input, which is not counted otherwise
 
     @contextmanager

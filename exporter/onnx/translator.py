@@ -11,6 +11,7 @@ import numpy as np
 from exporter.common.builder import NetBuilder
 from exporter.common.open_shapes import Dims
 from exporter.common.options import Progress
+from exporter.common.rules import MISSING
 from exporter.onnx.definitions import function_body, undefined
 from exporter.onnx.functions import Body, Functions
 from exporter.onnx.narrow import format_of, narrowed, round_to, store
@@ -24,7 +25,6 @@ from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import find, lookup
 
-MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
 FOREIGN = "Caffe2 has no operator that means the same"
 NEWEST_OPSET = 28
 _RESULTS: Dict[str, Any] = {  # the data types of results

@@ -147,6 +147,13 @@ class Call:
         """Add an operation whose output has the shape of its first input."""
         return self.emit(type, inputs, self.graph[inputs[0]].shape, dtype, **options)
 
+    def as_int8(self, tensor: int, quantization: Quantization) -> int:
+        """A tensor of uint8 as int8 of this scale; one for all that read it."""
+        signed = self.graph.signed
+        if tensor not in signed:
+            signed[tensor] = self.same_shape("QUANTIZE", tensor, dtype=np.int8, quantization=quantization)
+        return signed[tensor]
+
     def ints(self, *values: int) -> int:
         """A constant vector of int32, such as axes or a shape."""
         return self.graph.constant(np.array(values, np.int32))

@@ -15,6 +15,7 @@ from runtime_arm.imports import needed_for
 
 REFUSED = 2  # the exit status of a user's mistake; 1 is an answer ("they differ")
 INTERRUPTED = 130  # the exit status that shells give to a program ended by Ctrl-C
+UNREAD = 141  # and to one whose reader has gone: what it had to say, such as that a bound is broken, was not read
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,12 +27,18 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-\.?\d")  # so that ``-1..1`` is a word and no option
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The arguments; an option that nobody knows is told with the one that may be meant."""
+        """The arguments, of which options may stand among the others; an option that nobody knows is told with the one
+        that may be meant."""
         known, unknown = self.parse_known_args(args, namespace)
+        if unknown and not any(word.startswith("-") for word in unknown) and self._may_be_mixed():
+            known, unknown = self.parse_known_intermixed_args(args, namespace)
         if unknown:
             near = [suggestion(word.partition("=")[0], self._all_options()) for word in unknown if word[:2] == "--"]
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near[0] if near else ''}")
         return known
+
+    def _may_be_mixed(self) -> bool:
+        return not any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
 
     def _all_options(self) -> List[str]:
         """The options of this parser and of its actions."""
@@ -45,7 +52,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, told)
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(_told(self.prog, f"{message}; {self.prog} --help tells more", REFUSED))
+        stop = "" if message.endswith("?") else ";"
+        sys.exit(_told(self.prog, f"{message}{stop} {self.prog} --help tells more", REFUSED))
 
 
 class _Gather(argparse._StoreAction):
@@ -78,7 +86,7 @@ def guarded(program: str, command: Callable[[], int]) -> int:
         return _told(program, "interrupted", INTERRUPTED)
     except BrokenPipeError:
         _drop_output()
-        return 0
+        return UNREAD
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

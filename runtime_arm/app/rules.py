@@ -30,7 +30,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, UsageError, suggestion, there_are
+from runtime_arm.errors import UsageError, suggestion, there_are
 from runtime_arm.netdef import Array
 from runtime_arm.results.facts import layout_of
 
@@ -208,11 +208,3 @@ def require_size(rule: Rule, name: str, shape: Optional[Sequence[Any]]) -> None:
             f"input {name!r} takes pictures of any size: give --shape {name}=1,3,HEIGHT,WIDTH, or --resize; "
             "armnet describe PAIR --preprocessing '{\"resize\": [H, W], ...}' stores it"
         )
-
-
-def rate_of(rule: Rule, default: int) -> int:
-    """The rule's samples a second."""
-    rate = rule.get("rate", default)
-    if not isinstance(rate, int) or not 1000 <= rate <= 384000:
-        raise FeedError(f"a sound of {rate} samples a second cannot be fed")
-    return rate

@@ -26,6 +26,7 @@ TEXTS = {
     **{f"examples/{name}/README.md": f"examples/{name}.md" for name in EXAMPLES},
     ".github/actions/test-model/README.md": "how-to/ci-files.md",
 }
+NOT_RUN = "Not run by the tests: "  # what the title of a block begins with, for tests/docs
 PICTURES = {"BENCHMARKS.svg": "pictures/benchmarks.svg"}
 
 
@@ -55,9 +56,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Puts tables of JSON Schema files where a page says ``<!-- keys of NAME -->``."""
+    """Puts tables of JSON Schema files where a page says ``<!-- keys of NAME -->``. Of blocks that tests do not run the
+    titles say what they need."""
     markdown = re.sub(r"<!-- keys of ([\w-]+) -->", lambda found: schemas.table(found[1]), markdown)
-    return markdown.replace("<!-- schemas of commands -->", schemas.list_of_commands())
+    markdown = markdown.replace("<!-- schemas of commands -->", schemas.list_of_commands())
+    return re.sub(rf'title="{NOT_RUN}(\w)', lambda found: f'title="{found[1].upper()}', markdown)
 
 
 def relinked(text: str, repository: Any = None) -> str:

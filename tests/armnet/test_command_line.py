@@ -82,6 +82,25 @@ def test_the_error_names_the_option(armnet: Armnet) -> None:
     refused(armnet("bench", "pair", "--run\ns"), r"--run\ns")
 
 
+def test_options_may_stand_between_the_other_words() -> None:
+    for command, words in (
+        ("run", ["pair", "--top", "3", "a.jpg", "--every", "2", "b.jpg"]),
+        ("run", ["pair", "--input", "c.jpg", "--top", "3", "a.jpg", "--input", "d.jpg"]),
+        ("compare", ["model.onnx", "--seed", "3", "pair"]),
+        ("evaluate", ["pair", "a", "--count", "3", "b"]),
+    ):
+        mixed = parser_of(command).parse_args(words)
+        at = [number for number, word in enumerate(words) if word[:2] == "--"]
+        options = [word for number in at for word in words[number : number + 2]]
+        others = [word for number, word in enumerate(words) if not {number, number - 1} & set(at)]
+        assert mixed == parser_of(command).parse_args([*others, *options])
+
+
+def test_what_is_left_over_is_refused(armnet: Armnet) -> None:
+    refused(armnet("diff", "a", "--runs", 3, "b", "data", "more"), "armnet diff: unrecognized arguments: more")
+    refused(armnet("device", "list", "--json", "more"), "unrecognized arguments: more")
+
+
 def test_an_unknown_command_is_refused_with_a_list_of_commands(armnet: Armnet) -> None:
     refused(armnet("frobnicate"), "'frobnicate'", ", ".join(COMMANDS), "--help tells more")
     refused(armnet("--frobnicate"), "--frobnicate", "--help tells more")

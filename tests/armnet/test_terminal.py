@@ -116,7 +116,7 @@ def test_errors_are_red_on_a_terminal_unless_nobody_wants_colour(digits: Path) -
     ],
 )
 def test_what_may_be_meant_is_said(armnet: Armnet, words: Sequence[str], meant: str) -> None:
-    refused(armnet(*words), f"did you mean {meant}?", "--help tells more")
+    refused(armnet(*words), f"did you mean {meant}? armnet", "--help tells more")
 
 
 def test_blobs_inputs_tasks_and_presets_that_may_be_meant_are_said(

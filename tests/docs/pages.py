@@ -21,13 +21,12 @@ import textwrap
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple
 
-from scripts.pages.hooks import TEXTS
+from scripts.pages.hooks import NOT_RUN, TEXTS
 from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 OTHERS = sorted(ROOT / text for text in TEXTS)  # pages that lie elsewhere in the repository
-NOT_RUN = "Not run by the tests: "
 OUTPUT = "Output"
 PRINTED = "What it printed"
 _FENCE = re.compile(r'^(?P<indent> *)```(?P<language>\w*)(?: +title="(?P<title>[^"]*)")?(?P<rest>.*)$')

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Callable, Set
 
-from exporter.common.rules import Rules
+from exporter.common.rules import MISSING, Rules
 from exporter.tflite.node import Node
 from runtime_arm.errors import ExportError
 
@@ -55,7 +55,6 @@ quantised_rule = _QUANTISED_RULES.rule
 complex_rule = _COMPLEX_RULES.rule
 _ANY_TYPE: Set[str] = set()
 _COMPLEX: Set[str] = set()
-MISSING = "armnet has no such operator; `armnet support` lists every operator that a model lacks"
 
 
 def rule(*types: str, any_type: bool = False, complex: bool = False) -> Callable[[Rule], Rule]:

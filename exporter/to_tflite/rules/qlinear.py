@@ -61,10 +61,8 @@ def _signed(call: Call, tensor: int, scale: int) -> int:
     if source.dtype == _INT8:
         source.quantization = source.quantization or wanted
         return tensor
-    if tensor not in graph.signed:
-        source.quantization = source.quantization or _scale(call, scale)
-        graph.signed[tensor] = call.emit("QUANTIZE", [tensor], source.shape, _INT8, wanted)
-    return graph.signed[tensor]
+    source.quantization = source.quantization or _scale(call, scale)
+    return call.as_int8(tensor, wanted)
 
 
 def _rescaled(call: Call, tensor: int, wanted: Quantization) -> int:

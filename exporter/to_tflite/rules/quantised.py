@@ -196,7 +196,8 @@ def conv_transpose(call: Call) -> Results:
     if not moved:
         inputs = [call.ints(*shape), scaled_weights(call, stored, 0), x, *bias]
         return call.result(call.emit("TRANSPOSE_CONV", inputs, shape, quantization=y, **options))
-    inputs = [call.ints(*shape), _signed_weights(call, stored), _signed(call, x), *bias]
+    x = call.as_int8(x, _moved(call.graph[x].quantization))
+    inputs = [call.ints(*shape), _signed_weights(call, stored), x, *bias]
     signed = call.emit("TRANSPOSE_CONV", inputs, shape, np.int8, _moved(y), **options)
     unsigned = call.same_shape("QUANTIZE", signed, quantization=y)
     call.graph.signed[unsigned] = signed
@@ -207,14 +208,6 @@ def _moved(of: Optional[Quantization]) -> Quantization:
     """The scale of numbers of uint8 once they are int8."""
     assert of is not None
     return of._replace(zero_point=tuple(zero - MIDDLE for zero in of.zero_point))
-
-
-def _signed(call: Call, x: int) -> int:
-    """A tensor of uint8 as int8."""
-    if x not in call.graph.signed:
-        source = call.graph[x]
-        call.graph.signed[x] = call.emit("QUANTIZE", [x], source.shape, np.int8, _moved(source.quantization))
-    return call.graph.signed[x]
 
 
 def _signed_weights(call: Call, stored: Array) -> int:

@@ -6,7 +6,7 @@ erased and split one by one become copies, Concat and a constant.
 
 from __future__ import annotations
 
-from typing import Callable, List, Mapping, Optional
+from typing import Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from optimize.rewriting.inlining import MAKERS
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, source
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import Array, OperatorDef
 
 MOST_ELEMENTS = 256  # and steps by which a sequence is made
 
@@ -96,24 +96,31 @@ def _read(program: Program, op: OperatorDef) -> Rewrite:
 def _split(program: Program, op: OperatorDef) -> Rewrite:
     """As many parts as are known, as blobs, and the sequence of these."""
     x, axis, given = op.input[0], op.get_int("axis", 0), any(op.input[1:])
-    dims = program.dims(x)
-    length = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
-    sizes = program.content(op.input[1]) if given else np.array(1)
-    if sizes is None or sizes.dtype.kind not in "iu" or (length is None and not sizes.ndim):
-        raise Refusal("the number of parts is not known")
-    if not sizes.ndim and length is not None:
-        each = int(sizes)
-        if each < 1:
-            raise Refusal("the parts have no size")
-        starts = range(0, length, each)[: MOST_ELEMENTS + 1]  # the length may be anything
-        sizes = np.array([min(each, length - at) for at in starts])
+    sizes = _sizes(program.dims(x), axis, program.content(op.input[1]) if given else np.array(1))
     if not 0 < len(sizes) <= MOST_ELEMENTS:
         raise Refusal(f"there are no parts, or more than {MOST_ELEMENTS}")
     squeezes = not given and not op.get_bool("keepdims", True)
     parts = [program.fresh(f"{op.output[0]}_part{at}") for at in range(len(sizes))]
     split = OperatorDef.of("Split", [x], parts, axis=axis)
-    split = split.with_args(add_axis=1) if squeezes else split.with_args(split=[int(size) for size in sizes])
+    split = split.with_args(add_axis=1) if squeezes else split.with_args(split=sizes)
     return Rewrite((split, OperatorDef.of("SequenceConstruct", parts, op.output, domain="onnx")))
+
+
+def _sizes(dims: Optional[Sequence[Optional[int]]], axis: int, split: Optional[Array]) -> List[int]:
+    """The sizes of the parts along an axis, of which only the first come if there are too many.
+
+    split: the operator's second input, a list of the sizes or the size of all but the last.
+    """
+    length = None if dims is None or not -len(dims) <= axis < len(dims) else dims[axis]
+    if split is None or split.dtype.kind not in "iu" or (length is None and not split.ndim):
+        raise Refusal("the number of parts is not known")
+    if split.ndim or length is None:
+        return [int(size) for size in split]
+    each = int(split)
+    if each < 1:
+        raise Refusal("the parts have no size")
+    starts = range(0, length, each)[: MOST_ELEMENTS + 1]  # the length may be anything
+    return [min(each, length - at) for at in starts]
 
 
 PASS = Pass(

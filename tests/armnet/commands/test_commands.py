@@ -223,6 +223,23 @@ def test_a_full_standard_output_is_refused(digits: Path) -> None:
     assert done.stderr == "armnet: standard output: No space left on device\n"
 
 
+def test_output_that_nobody_reads_is_no_success(digits: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ["evaluate", str(digits), str(DEMO / "held_back.npz"), "--must", "top1=1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "armnet", *words],
+        cwd=DEMO.parent,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 141
+    assert "Traceback" not in done.stderr
+
+
 def test_a_damaged_pair_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     import shutil
 

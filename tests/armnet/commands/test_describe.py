@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from runtime_arm import Pair
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.metadata import TensorInfo
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO
 
@@ -80,3 +82,13 @@ def test_wrong_labels_are_refused_at_export_and_run(armnet: Armnet, pair: Path, 
     )
     picture = DEMO / "pictures" / "digit_7.png"
     refused(armnet("run", pair, picture, "--labels", tmp_path / "labels.txt"), "2 labels, the net has 10 classes")
+
+
+def test_classes_that_the_decoder_names_are_not_said_to_lack_labels(armnet: Armnet, tmp_path: Path) -> None:
+    net = NetDef.from_text('net "": x -> y\n Sigmoid(x) -> y')
+    Pair(NetDef("init"), net, (TensorInfo("x", (1, 1, 8, 8), "float32"),)).save(tmp_path / "net")
+    seven = DEMO / "pictures" / "digit_7.png"
+    status, out, err = armnet("run", tmp_path / "net", seven, "--task", "mask", "--preprocessing", "0..1")
+    assert status == 0
+    assert "foreground" in out
+    assert "--labels" not in err

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.machine import blas
 from runtime_arm.netdef import OperatorDef
@@ -18,6 +19,7 @@ from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.onnx_nodes import witness
 
 sizes = st.integers(1, 7)
+MOST_TERMS = 20  # of a sum in the equations below
 
 
 def numbers(*shapes: Tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> List[Any]:
@@ -83,7 +85,8 @@ def test_stacks_of_matrices_agree_with_the_reference(
     onnx = OperatorDef.of("MatMul", ["A", "B"], ["Y"], domain="onnx")
     inputs = numbers(*shapes, dtype=data.draw(st.sampled_from(["float32", "float64", "int32", "uint8"])))
     assert assert_engines_agree(onnx, inputs) == ["NUMPY"]
-    np.testing.assert_allclose(run_kernel(onnx, inputs)[0], np.matmul(*inputs), rtol=1e-5, atol=1e-5)
+    magnitude = np.matmul(*map(np.abs, inputs))
+    assert_close(run_kernel(onnx, inputs)[0], np.matmul(*inputs), terms=k, magnitude=magnitude)
 
 
 @given(sizes, sizes, sizes, st.booleans(), st.booleans(), st.data())
@@ -116,7 +119,8 @@ def test_an_einsum_that_is_a_product_of_matrices(equation: str, shapes: Any) -> 
     op = einsum(equation)
     inputs = numbers(*shapes)
     assert assert_engines_agree(op, inputs) == ["NUMPY"]
-    np.testing.assert_allclose(run_kernel(op, inputs)[0], np.einsum(equation, *inputs), rtol=1e-4, atol=1e-5)
+    magnitude = np.einsum(equation, *map(np.abs, inputs))
+    assert_close(run_kernel(op, inputs)[0], np.einsum(equation, *inputs), terms=MOST_TERMS, magnitude=magnitude)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,9 @@ def test_other_einsums_are_left_to_the_reference_kernel(equation: str, shapes: A
     op = einsum(equation, len(shapes))
     inputs = numbers(*shapes)
     assert supporting_engines(op, inputs) == []
-    np.testing.assert_allclose(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], rtol=1e-5, atol=1e-6)
+    magnitude = np.einsum(equation, *map(np.abs, inputs))
+    (expected,) = witness(op, inputs, [np.float32])
+    assert_close(run_kernel(op, inputs)[0], expected, terms=MOST_TERMS, magnitude=magnitude)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +207,6 @@ def test_gemm_of_integers_requires_whole_factors() -> None:
 def test_determinants_of_a_stack_of_matrices() -> None:
     x = np.array([[[1, 2], [3, 4]], [[2, 0], [0, 3]]], np.float32)
     op = OperatorDef.of("Det", ["x"], ["y"], domain="onnx")
-    np.testing.assert_allclose(run_kernel(op, [x])[0], [-2, 6], rtol=1e-6)
+    assert_close(run_kernel(op, [x])[0], np.array([-2, 6], np.float32), terms=2, magnitude=np.array([10, 6]))
     with pytest.raises(ShapeError, match="square"):
         run_kernel(op, [x[:, :1]])

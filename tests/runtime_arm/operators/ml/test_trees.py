@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ResourceError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
@@ -16,6 +17,7 @@ from tests.support.exact import assert_same
 from tests.support.forests import EVERY_MODE, forest, rows
 from tests.support.onnx_nodes import witness
 
+TERMS = 4  # of a sum: three trees and a base value
 MODES = {"LEQ": EVERY_MODE[:1], "LT": EVERY_MODE[1:2], "GT and LEQ": ("BRANCH_GT", "BRANCH_LEQ"), "all": EVERY_MODE}
 
 
@@ -60,7 +62,7 @@ def test_regressors_answer_as_onnxruntime_does(seed: int, modes: Any, missing: b
     )
     x = rows(random, 40, missing=missing)
     (expected,) = witness(op, [x], [np.float32])
-    np.testing.assert_allclose(lookup(op).evaluate(op, [x])[0], expected, rtol=1e-5, atol=1e-5)
+    assert_close(lookup(op).evaluate(op, [x])[0], expected, terms=TERMS)
     assert_engines_match_reference(op, [x])
 
 
@@ -88,7 +90,7 @@ def test_classifiers_answer_as_onnxruntime_does(transform: str, strings: bool, m
     chosen, scores = witness(op, [x], [object if strings else np.int64, np.float32])
     ours = lookup(op).evaluate(op, [x])
     assert [text.decode() for text in ours[0]] == list(chosen) if strings else ours[0].tolist() == chosen.tolist()
-    np.testing.assert_allclose(ours[1], scores, rtol=1e-5, atol=1e-5)
+    assert_close(ours[1], scores, terms=TERMS)
     assert_engines_match_reference(op, [x])
 
 
@@ -105,7 +107,7 @@ def test_one_score_for_two_classes_answers_as_onnxruntime_does(
     chosen, scores = witness(op, [x], [np.int64, np.float32])
     ours = lookup(op).evaluate(op, [x])
     assert ours[0].tolist() == chosen.tolist()
-    np.testing.assert_allclose(ours[1], scores, rtol=1e-6, atol=1e-6)
+    assert_close(ours[1], scores, terms=2)
 
 
 def test_the_higher_of_two_scores_wins() -> None:
