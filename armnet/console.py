@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 SCHEMA = 1  # the version of the JSON that commands print; raised when a key changes its meaning or is removed
 INTERVAL = 10.0  # seconds between two lines of progress where no bar can be drawn
@@ -23,6 +23,14 @@ def print_json(command: str, content: Dict[str, Any]) -> None:
 def note(text: str) -> None:
     """Prints one line on stderr, for people."""
     print(text, file=sys.stderr)
+
+
+def without_empty_columns(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> Tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    """The columns of a table in which some row has something, and their cells; all columns if there are no rows."""
+    filled = [place for place in range(len(columns)) if not rows or any(row[place] != "" for row in rows)]
+    return [columns[place] for place in filled], [[row[place] for place in filled] for row in rows]
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:

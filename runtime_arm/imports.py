@@ -33,6 +33,7 @@ INSTALL = {
     "google": "protobuf",
     "ncnn": "ncnn pnnx",
 }  # what pip is asked for, by the package that is imported
+ALONE = {"PIL": "pillow", "cv2": "opencv-python-headless", "google": "protobuf"}  # where armnet is not installed
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
@@ -58,6 +59,13 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Tuple[Callable[[str], 
     return get, names
 
 
+def _has_armnet() -> bool:
+    """Whether armnet is installed here; a bundle does without."""
+    from importlib.util import find_spec
+
+    return find_spec("armnet") is not None
+
+
 @contextmanager
 def needed_for(purpose: str) -> Iterator[None]:
     """Inside the block, somebody else's package that cannot be imported is a MissingDependency of one line."""
@@ -67,7 +75,7 @@ def needed_for(purpose: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if not package or package in OURS:
             raise
-        problem = f": pip install {INSTALL.get(package, package)}"
+        problem = f": pip install {(INSTALL if _has_armnet() else ALONE).get(package, package)}"
         if not isinstance(error, ModuleNotFoundError):
             problem = f", which is installed but cannot be imported: {first_line(error)}"
         raise MissingDependency(f"{purpose} needs the package {package}{problem}") from error

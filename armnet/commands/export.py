@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
             "--shape is only for --to onnx or tflite; a pair leaves open the sizes that its source leaves open"
         )
     from armnet.console import note, print_json, progress
+    from armnet.model_files import completed
     from exporter import export
     from runtime_arm.app.display import shape_text, size
     from runtime_arm.app.labels import read_labels
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         "labels": read_labels(args.labels) if args.labels else None,
     }
     with progress("export") as report:
-        pair = export(*args.model, progress=report, **options)
+        pair = export(*completed(args.model), progress=report, **options)
         pair = _fitting_labels(_with_what_was_stored(pair, args.output), args.labels or "the labels")
         pair.save(args.output)
     facts = {
@@ -117,6 +118,7 @@ def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
+    from armnet.model_files import completed
     from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
@@ -137,7 +139,7 @@ def _to_file(args: argparse.Namespace) -> int:
         pair = (
             Pair.load(args.model[0])
             if is_pair
-            else export(*args.model, progress=report, keep_losses=args.keep_losses, signature=args.signature)
+            else export(*completed(args.model), progress=report, keep_losses=args.keep_losses, signature=args.signature)
         )
         shapes = parse_shapes(args.shape)
         if args.to == "caffe2":

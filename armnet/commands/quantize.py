@@ -293,7 +293,7 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
 
 
 def _print(facts: Dict[str, Any]) -> None:
-    from armnet.console import print_table
+    from armnet.console import print_table, without_empty_columns
     from runtime_arm.app.display import size
 
     rows: List[List[str]] = [
@@ -310,7 +310,7 @@ def _print(facts: Dict[str, Any]) -> None:
         for row in facts["layers"]
     ]
     header = ["layer", "weights", "activations", "before", "after", "dB", "how", "why"]
-    print_table(header, rows, right=["before", "after", "dB"])
+    print_table(*without_empty_columns(header, rows), right=["before", "after", "dB"])
     weights = facts["weights_nbytes"]
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
     if facts["output_snr"] is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
+from armnet.console import without_empty_columns
 from armnet.page.document import document
 from armnet.page.elements import bar, key, named, shortened, table, text
 from runtime_arm.app.display import size
@@ -135,12 +136,7 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     largest = max((row["nbytes"]["before"] for row in rows), default=1)
     cells = [[named(row["layer"]), *_cells(row, largest)] for row in rows]
     columns = ["layer", "weights", "activations", "bytes", "", "dB", "alone dB", "how", "why"]
-    filled = [place for place in range(len(columns)) if any(row[place] for row in cells)]
-    shown = table(
-        [columns[place] for place in filled],
-        [[row[place] for place in filled] for row in cells],
-        right=["bytes", "dB", "alone dB"],
-    )
+    shown = table(*without_empty_columns(columns, cells), right=["bytes", "dB", "alone dB"])
     explained = "dB: of the weights alone."
     if any(row["alone"] is not None for row in rows):
         explained += " alone dB: of the outputs if no other layer is quantised, where measured."

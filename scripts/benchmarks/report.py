@@ -50,8 +50,7 @@ def as_text(part: Part, rows: Sequence[Row]) -> str:
 def as_markdown(results: Mapping[str, Any], parts: Mapping[str, Part], picture: str) -> str:
     """The text of BENCHMARKS.md. picture: its path relative to that file, "" for none."""
     lines = ["# Benchmarks", "", INTRODUCTION, ""]
-    for about, names in _by_machine(results).items():
-        lines += [f"{', '.join(parts[name].title for name in names)}: {about}", ""]
+    lines += _places(results, parts)
     if picture:
         lines += [f"![Ratios to onnxruntime, and times by image size and batch]({picture})", ""]
     for name, part in parts.items():
@@ -71,18 +70,32 @@ def _warnings(rows: Sequence[Row]) -> List[str]:
     return sorted({f"{network}: {warning}" for network, warning in heard if "noisy" in warning})
 
 
-def _by_machine(results: Mapping[str, Any]) -> Dict[str, List[str]]:
-    """The names of the parts, grouped by the machine on which they were measured."""
-    found: Dict[str, List[str]] = {}
+def _places(results: Mapping[str, Any], parts: Mapping[str, Part]) -> List[str]:
+    """A table of where and when the parts were measured, one for each machine."""
+    groups: Dict[str, List[str]] = {}
     for name, about in results["measured"].items():
-        found.setdefault(_described(about), []).append(name)
-    return found
+        groups.setdefault(str(_described(about["machine"])), []).append(name)
+    lines: List[str] = []
+    for names in groups.values():
+        abouts = [results["measured"][name] for name in names]
+        beside = dict.fromkeys(" ".join(one) for about in abouts for one in about["versions"].items())
+        days = sorted({about["when"].split()[0] for about in abouts})
+        rows = {
+            **_described(abouts[0]["machine"]),
+            "beside": ", ".join(beside),
+            "day": " to ".join(days[:1] + days[1:][-1:]),
+        }
+        if len(groups) > 1:
+            rows["parts"] = ", ".join(parts[name].title for name in names)
+        lines += ["| | |", "|---|---|", *(f"| {what} | {told} |" for what, told in rows.items()), ""]
+    return lines
 
 
-def _described(about: Mapping[str, Any]) -> str:
-    who = about["machine"]
-    caches = ", ".join(f"{name} {size(nbytes)}" for name, nbytes in who["caches"].items())
-    blas = (who["blas"] or {}).get("config", "no BLAS")
-    packages = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    software = f"Python {who['python']}, NumPy {who['numpy']} ({blas}), armnet {who['armnet']}, {packages}"
-    return f"{who['cpu']}, {who['cores']} cores, {caches}; {who['system']}; {software}; {about['when'].split()[0]}"
+def _described(who: Mapping[str, Any]) -> Dict[str, str]:
+    blas = who["blas"] or {}
+    product = " ".join([*blas.get("config", "no BLAS").split()[:2], *([blas["core"]] if blas.get("core") else [])])
+    return {
+        "machine": ", ".join([who["cpu"], *(f"{name} {size(nbytes)}" for name, nbytes in who["caches"].items())]),
+        "system": f"{who['system']}, Python {who['python']}",
+        "armnet": f"{who['armnet']}, NumPy {who['numpy']}, {product}",
+    }

@@ -20,3 +20,9 @@ def test_without_a_terminal_progress_is_an_occasional_line(
         "armnet: export: folding, 2 of 5",
         "armnet: export: folding, 4 of 5",
     ]
+
+
+def test_columns_in_which_no_row_has_anything_are_left_out() -> None:
+    rows = [["a", "", 0], ["b", "", 2]]
+    assert console.without_empty_columns(["name", "why", "count"], rows) == (["name", "count"], [["a", 0], ["b", 2]])
+    assert console.without_empty_columns(["name", "why"], []) == (["name", "why"], [])

@@ -20,6 +20,7 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from tests.exporter.caffe import models as caffe
 from tests.exporter.onnx.models import one_node
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO
@@ -291,6 +292,16 @@ def test_ignored_tunings_are_reported_and_open_sizes_reported_or_refused(
 def test_a_negative_top_is_refused(armnet: Armnet, digits: Path) -> None:
     picture = next((DEMO / "pictures").glob("*.png"))
     refused(armnet("run", digits, "--input", picture, "--top", -1), "--top must be 0 or more, got -1")
+
+
+def test_of_a_models_files_one_is_enough(armnet: Armnet, tmp_path: Path) -> None:
+    layer = """layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 2 } }"""
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    caffe.pair_of(tmp_path, caffe.net(layer, dims=(1, 3)), {"y": [weights, np.zeros(2)]})
+    for number, given in enumerate([("net.prototxt", "net.caffemodel"), ("net.prototxt",), ("net.caffemodel",)]):
+        assert armnet("export", *(tmp_path / name for name in given), "-o", tmp_path / str(number))[0] == 0
+    first, *others = (Pair.load(tmp_path / str(number)) for number in range(3))
+    assert all(other.digest == first.digest for other in others)
 
 
 @pytest.mark.parametrize(
