@@ -107,8 +107,7 @@ def weight_builder(
     program = Program.of(small)
     if dynamic:
         program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
-    layers = layers_of(program)
-    check_layers(table, [layer.name for layer in layers])
+    check_layers(table, [layer.name for layer in layers_of(program, within=True)])
     original = program.pair(small)
 
     def of(samples: Optional[Sequence[Sample]]) -> Build:
@@ -163,7 +162,7 @@ def integer_builder(
     """
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
-    check_layers(table, [layer.name for layer in layers_of(program, least=1)])
+    check_layers(table, [layer.name for layer in layers_of(program, least=1, within=True)])
     nets: List[Tuple[Program, Sequence[str]]] = [] if methods.equalize else [(program, ())]
     if methods.equalize is not False:
         other, changed = equalized(program)
@@ -331,4 +330,4 @@ def _rows(
             unpacked = LayerReport(name, Choice(FLOAT32, FLOAT32), spec.nbytes, spec.nbytes, None)
             row = floats.get(name, unpacked)
             rows.append(row._replace(reason=row.reason or kept[name]))
-    return rows
+    return [*rows, *(row for row in packed if row.layer not in layers)]  # those inside branches and bodies
