@@ -96,8 +96,10 @@ def all_known(specs: Sequence[Optional[TensorSpec]]) -> bool:
 
 def dequantized(values: Array, quantization: Parameters) -> Array:
     """scale * (values - zero_point) in float32."""
-    difference = values.astype(np.int32) - quantization.zero_point
-    return difference.astype(np.float32) * quantization.scale
+    reals = values.astype(np.float32)  # of int32 only with the zero point 0: all differences are exact
+    if quantization.zero_point.any():
+        reals -= quantization.zero_point.astype(np.float32)
+    return np.multiply(reals, quantization.scale, out=reals)
 
 
 def saturated(rounded: Array, dtype: Any) -> Array:
