@@ -21,6 +21,7 @@ from optimize.quantization.integers.products import product_scales
 from optimize.quantization.layers import Layer, layer_name, layers_of
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
+from optimize.quantization.recoloured import InTwoColours
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
 from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
 from optimize.quantization.samples import without
@@ -68,7 +69,8 @@ class Builder(NamedTuple):
 
 
 class Methods(NamedTuple):
-    """How what is asked for is done. See ``quantize``."""
+    """How what is asked for is done. See ``quantize``. recolour: whether integers are to suit the samples in other
+    colours, too."""
 
     calibration: str
     per_tensor: bool
@@ -76,6 +78,7 @@ class Methods(NamedTuple):
     correct_biases: bool
     round_by_data: bool
     folder: Optional[AnyPath] = None
+    recolour: bool = False
 
 
 def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
@@ -231,8 +234,11 @@ class _IntegerNet:
         progress: Progress,
     ):
         self._program, self._pair, self._changed = program, program.pair(pair), changed
-        self._samples, self._asked, self._table = samples, asked, table
         self._methods, self._progress = methods, progress
+        self._samples, self._asked, self._table = self._varied(samples), asked, table
+
+    def _varied(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+        return InTwoColours(samples) if self._methods.recolour else samples
 
     @cached_property
     def _precision(self) -> Precision:
@@ -274,7 +280,7 @@ class _IntegerNet:
     def ranges(self, samples: Sequence[Sample], method: str) -> Calibration:
         """What the net's blobs hold on the samples."""
         blobs = blobs_to_calibrate(self._program)
-        return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
+        return calibrated(self._pair, blobs, self._varied(samples), method, self._progress, self._methods.folder)
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""

@@ -51,7 +51,9 @@ class _Packing:
             raise Refusal("it was asked to stay float32")
         rounded = self._rounded.get((choice.weights, layer.name))
         packed = _packed(choice.weights, weight, layer.axis, rounded)
-        reason = _why_fixed(program, layer.weight) if packed is not None else f"{choice.weights} cannot hold its numbers"
+        reason = (
+            _why_fixed(program, layer.weight) if packed is not None else f"{choice.weights} cannot hold its numbers"
+        )
         if packed is None or reason:
             kept = Choice(FLOAT32, choice.activations)
             self._done.append(LayerReport(layer.name, kept, weight.nbytes, weight.nbytes, None, str(reason)))

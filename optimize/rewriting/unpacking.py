@@ -45,7 +45,9 @@ def _with_unpacking(net: NetDef, when: str, around: AbstractSet[str]) -> NetDef:
     ops, written = [], {*around, *(name for op in net.op for name in op.output)}
     for op in net.op:
         if op.full_type == "If":
-            branches = (arg if arg.n is None else arg.replace(n=_with_unpacking(arg.n, when, written)) for arg in op.arg)
+            branches = (
+                arg if arg.n is None else arg.replace(n=_with_unpacking(arg.n, when, written)) for arg in op.arg
+            )
             op = op.replace(arg=tuple(branches))
         schema = find(op)
         unpacks = schema is not None and schema.unpacks and written.isdisjoint(op.reads())
