@@ -1,4 +1,4 @@
-"""Weights that only the nets inside an operator read: they are packed, too, and answers stay those of the packed numbers."""
+"""Weights that only nets inside an operator read are packed, too; answers are those of the packed numbers."""
 
 from __future__ import annotations
 
