@@ -96,9 +96,8 @@ def all_known(specs: Sequence[Optional[TensorSpec]]) -> bool:
 
 def dequantized(values: Array, quantization: Parameters) -> Array:
     """scale * (values - zero_point) in float32."""
-    reals = values.astype(np.float32)  # of int32 only with the zero point 0: all differences are exact
-    if quantization.zero_point.any():
-        reals -= quantization.zero_point.astype(np.float32)
+    shifted = values.astype(np.int32) - quantization.zero_point if quantization.zero_point.any() else values
+    reals = np.array(shifted, np.float32)
     return np.multiply(reals, quantization.scale, out=reals)
 
 
