@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from runtime_arm.registry.blocks import block_size, cut
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.operators.common.number_formats import Format
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 INTEGERS = (*EIGHT_BITS, *SIXTEEN_BITS)
@@ -120,7 +123,7 @@ def _quantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Opt
     return [quantized(ratio, Parameters(np.ones((), np.float32), zero), dtype)]
 
 
-def _stated_format(op: OperatorDef) -> Any:
+def _stated_format(op: OperatorDef) -> Format:
     from runtime_arm.operators.quantised.narrow import stated_format  # few nets need it when they start
 
     return stated_format(op)
