@@ -144,8 +144,8 @@ def _packed(
 ) -> Program:
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
     packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
-    passes = [hybrid_layers(choose, done), pack_weights(choose, done, rounded), *REMOVING]
-    return run_passes_everywhere(corrected(program, packed), passes, Report())
+    program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Report())
+    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Report())
 
 
 # Integers throughout

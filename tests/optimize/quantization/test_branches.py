@@ -89,6 +89,12 @@ def test_when_branches_unpack_is_a_choice() -> None:
     assert unpacked_nbytes(small) == 3 * SIZE * SIZE * 4
 
 
+def test_layers_of_dynamic_range_inside_stay_so() -> None:
+    small = quantize(choice("v", "both"), None, activations="dynamic")
+    inside = [inner.full_type for op in small.predict_net.op for net in op.subnets() for inner in net.op]
+    assert inside == ["tflite.HybridFullyConnected"] * 2 + ["Sigmoid", "tflite.HybridFullyConnected"]
+
+
 def test_layers_inside_are_those_of_the_table() -> None:
     pair, report = choice("v", "both"), QuantizationReport()
     quantize(pair, None, report=report)
