@@ -21,6 +21,7 @@ from optimize.quantization.integers.products import product_scales
 from optimize.quantization.layers import Layer, layer_name, layers_of
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
+from optimize.quantization.recoloured import InTwoColours
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
 from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
 from optimize.quantization.samples import without
@@ -68,7 +69,8 @@ class Builder(NamedTuple):
 
 
 class Methods(NamedTuple):
-    """How what is asked for is done. See ``quantize``."""
+    """How what is asked for is done. See ``quantize``. recolour: whether integers are to suit the samples in other
+    colours, too."""
 
     calibration: str
     per_tensor: bool
@@ -76,6 +78,7 @@ class Methods(NamedTuple):
     correct_biases: bool
     round_by_data: bool
     folder: Optional[AnyPath] = None
+    recolour: bool = False
 
 
 def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
@@ -107,8 +110,7 @@ def weight_builder(
     program = Program.of(small)
     if dynamic:
         program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
-    layers = layers_of(program)
-    check_layers(table, [layer.name for layer in layers])
+    check_layers(table, [layer.name for layer in layers_of(program, within=True)])
     original = program.pair(small)
 
     def of(samples: Optional[Sequence[Sample]]) -> Build:
@@ -142,8 +144,8 @@ def _packed(
 ) -> Program:
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
     packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
-    passes = [hybrid_layers(choose, done), pack_weights(choose, done, rounded), *REMOVING]
-    return run_passes_everywhere(corrected(program, packed), passes, Report())
+    program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Report())
+    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Report())
 
 
 # Integers throughout
@@ -163,7 +165,7 @@ def integer_builder(
     """
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
-    check_layers(table, [layer.name for layer in layers_of(program, least=1)])
+    check_layers(table, [layer.name for layer in layers_of(program, least=1, within=True)])
     nets: List[Tuple[Program, Sequence[str]]] = [] if methods.equalize else [(program, ())]
     if methods.equalize is not False:
         other, changed = equalized(program)
@@ -232,8 +234,11 @@ class _IntegerNet:
         progress: Progress,
     ):
         self._program, self._pair, self._changed = program, program.pair(pair), changed
-        self._samples, self._asked, self._table = samples, asked, table
         self._methods, self._progress = methods, progress
+        self._samples, self._asked, self._table = self._varied(samples), asked, table
+
+    def _varied(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+        return InTwoColours(samples) if self._methods.recolour else samples
 
     @cached_property
     def _precision(self) -> Precision:
@@ -275,7 +280,7 @@ class _IntegerNet:
     def ranges(self, samples: Sequence[Sample], method: str) -> Calibration:
         """What the net's blobs hold on the samples."""
         blobs = blobs_to_calibrate(self._program)
-        return calibrated(self._pair, blobs, samples, method, self._progress, self._methods.folder)
+        return calibrated(self._pair, blobs, self._varied(samples), method, self._progress, self._methods.folder)
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""
@@ -331,4 +336,4 @@ def _rows(
             unpacked = LayerReport(name, Choice(FLOAT32, FLOAT32), spec.nbytes, spec.nbytes, None)
             row = floats.get(name, unpacked)
             rows.append(row._replace(reason=row.reason or kept[name]))
-    return rows
+    return [*rows, *(row for row in packed if row.layer not in layers)]  # those inside branches and bodies

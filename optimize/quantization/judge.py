@@ -14,12 +14,13 @@ from typing import AbstractSet, Callable, Dict, List, NamedTuple, Optional, Sequ
 
 from optimize.quantization.builders import Builder, Floats, Trial
 from optimize.quantization.calibration import Sample
-from optimize.quantization.outputs import MOST_SAMPLES, OutputNoise, Sums, lower
+from optimize.quantization.outputs import OutputNoise, Sums, lower
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.signal import decibels
 from runtime_arm.pair.pair import Pair
 
 FEW = 10  # samples, which are no picture of what the net will see; parts of them say nothing
+MOST_JUDGED = 32  # samples
 MOST_ERROR = 3.0  # dB; more than that is one sample unlike all others, whose outputs may be all 0
 
 
@@ -45,7 +46,7 @@ class Judge:
         judging = demand.snr is not None and math.isfinite(demand.snr) and len(samples) >= FEW
         trials = builder.trials() if judging else []
         parts = trials or [Trial(builder.build, samples)]
-        most = MOST_SAMPLES // len(parts)
+        most = MOST_JUDGED // len(parts)
         self._parts = [(part.build, OutputNoise(original, part.others, most=most)) for part in parts]
         self._build, self._demand, self._unseen = builder.build, demand, bool(trials)
         self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str]], Ratio] = {}

@@ -1,12 +1,16 @@
-"""Layers: the operators that multiply by a constant weight, with the weight and the axis of its outputs."""
+"""Layers: the operators that multiply by a constant weight, with the weight and the axis of its outputs.
+
+Those inside the branches of an If, or the bodies of Loop and Scan, read weights of the net around them by name.
+"""
 
 from __future__ import annotations
 
-from typing import Iterator, List, NamedTuple
+from typing import AbstractSet, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
 from optimize.rewriting.program import Program
+from optimize.rewriting.subnets import FUNCTIONAL
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import find
 
@@ -34,7 +38,26 @@ def layer_name(op: OperatorDef) -> str:
 
 def layers_at(program: Program, place: int, least: int = LEAST_ELEMENTS) -> Iterator[Layer]:
     """The float32 weights, of ``least`` elements or more, of the operator at a place."""
-    op = program.net.op[place]
+    return _layers(program, program.net.op[place], least)
+
+
+def layers_within(program: Program, place: int, least: int = LEAST_ELEMENTS) -> Iterator[Layer]:
+    """Those of the operators in the nets of the operator at a place."""
+    if program.net.op[place].full_type in FUNCTIONAL:
+        for inner, own in _operators_within(program.net.op[place]):
+            yield from (layer for layer in _layers(program, inner, least) if layer.weight not in own)
+
+
+def _operators_within(op: OperatorDef) -> Iterator[Tuple[OperatorDef, AbstractSet[str]]]:
+    """The operators of its nets, and of theirs, with the names that mean something else there than outside."""
+    for net in op.subnets():
+        own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - {*net.captures()}
+        for inner in net.op:
+            yield inner, own
+            yield from ((deeper, own | others) for deeper, others in _operators_within(inner))
+
+
+def _layers(program: Program, op: OperatorDef, least: int) -> Iterator[Layer]:
     schema = find(op)
     table = op.full_type in _TABLES
     if schema is None or not (table or schema.multiply_adds is not None):
@@ -47,12 +70,16 @@ def layers_at(program: Program, place: int, least: int = LEAST_ELEMENTS) -> Iter
             yield Layer(layer_name(op), op, weight, _axis(op, spec.ndim))
 
 
-def layers_of(program: Program, least: int = LEAST_ELEMENTS) -> List[Layer]:
-    """Those of all operators, in the net's order; a weight that several operators read belongs to the first one."""
+def layers_of(program: Program, least: int = LEAST_ELEMENTS, within: bool = False) -> List[Layer]:
+    """Those of all operators, in the net's order; a weight that several operators read belongs to the first one.
+
+    within: of the operators in their nets, too.
+    """
     found: List[Layer] = []
     for place in range(len(program.net.op)):
         known = {layer.weight for layer in found}
-        found += [layer for layer in layers_at(program, place, least) if layer.weight not in known]
+        deeper = layers_within(program, place, least) if within else ()
+        found += [layer for layer in (*layers_at(program, place, least), *deeper) if layer.weight not in known]
     return found
 
 

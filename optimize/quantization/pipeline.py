@@ -9,7 +9,7 @@ good enough.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Mapping, Optional, Sequence
+from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
 
 import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
@@ -17,6 +17,7 @@ from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.recoloured import ENOUGH, few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
 from optimize.quantization.sensitivity import least_float, worst_first
@@ -95,9 +96,10 @@ def quantize(
     methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data", folder)
     if integers:
         assert given is not None
-        given = given if calibration != AUTO else _alike(pair, given, report, progress)
-        if len(given) < FEW:
-            report.notes.append(f"ranges come from {len(given)} sample(s) alone; a hundred different ones are better")
+        if calibration == AUTO:
+            given = _alike(pair, given, report, progress)
+            methods = methods._replace(recolour=few_colours(given))
+        report.notes += _doubts(len(given))
         builder = integer_builder(pair, given, asked, table, methods, progress)
     else:
         builder = weight_builder(pair, given, asked, table, methods, progress)
@@ -112,6 +114,14 @@ def _check_methods(calibration: str, rounding: str) -> None:
         raise UsageError(f"calibration can be {', '.join((AUTO, *METHODS))}; got {calibration!r}")
     if rounding not in ROUNDINGS:
         raise UsageError(f"weights can be rounded by {' or '.join(ROUNDINGS)}; got {rounding!r}")
+
+
+def _doubts(count: int) -> List[str]:
+    """What has to be said of results of so few samples."""
+    if count >= ENOUGH:
+        return []
+    unknown = "nothing is known of other data" if count < FEW else "data unlike them may give noisier outputs"
+    return [f"ranges come from {count} sample(s) alone, and {unknown}; a hundred different ones are better"]
 
 
 def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, progress: Progress) -> Sequence[Sample]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Mapping, NamedTuple, Tuple
 
-from optimize.quantization.formats import check_format
+from optimize.quantization.formats import FLOAT32, check_format
 from runtime_arm.errors import UsageError
 
 DYNAMIC = "dynamic"  # quantised while the net runs
@@ -54,9 +54,13 @@ def parse_table(text: str, source: str = "table") -> Dict[str, Choice]:
 
 
 def format_table(rows: Iterable[Tuple[str, Choice]]) -> str:
-    """The table as text, a line a layer."""
+    """The table as text, a line a layer. Of a layer of several weights, those that stayed float do not decide."""
+    chosen: Dict[str, Choice] = {}
+    for layer, choice in rows:
+        if chosen.get(layer, Choice(FLOAT32, FLOAT32)) == Choice(FLOAT32, FLOAT32):
+            chosen[layer] = choice
     lines = ["# weights  activations  layer"]
-    lines += [f"{choice.weights:<10} {choice.activations:<12} {layer}" for layer, choice in rows]
+    lines += [f"{choice.weights:<10} {choice.activations:<12} {layer}" for layer, choice in chosen.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -124,15 +124,15 @@ class Program:
 
     # Why rules may not touch something: the reason, or None
 
-    def why_named(self, name: str) -> Optional[str]:
-        """Why the blob must keep its name."""
+    def why_named(self, name: str, within: bool = True) -> Optional[str]:
+        """Why the blob must keep its name. within: whether sub-nets that know it are a reason."""
         if name in self.net.external_output:
             return f"{name!r} is an output of the net"
         if name in self.outside:
             return f"the net around this one knows {name!r}"
         if self.is_rewritten(name):
             return f"{name!r} is written more than once"
-        if self._index.holds(name):
+        if within and self._index.holds(name):
             return f"a sub-net knows {name!r} by name"
         if name in self._inputs and name not in self.weights:
             return f"{name!r} is an input of the net"

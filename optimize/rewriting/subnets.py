@@ -18,7 +18,7 @@ from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
 
 # Operators whose nets affect nothing but their own outputs. The nets of While keep state by name.
-_FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
+FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
 
 
 def run_passes_everywhere(
@@ -32,7 +32,7 @@ def run_passes_everywhere(
     for _ in range(MOST_ROUNDS):
         program = outside = run_passes(program, passes, report, stop_after, progress)
         for place, op in enumerate(outside.net.op):
-            if op.full_type in _FUNCTIONAL:
+            if op.full_type in FUNCTIONAL:
                 program = _with_optimised_nets(program, place, passes, report, stop_after)
         if program is outside:
             return program

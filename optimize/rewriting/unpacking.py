@@ -5,8 +5,10 @@ Unpacked in each run, only the packed weights and the floats of one layer at a t
 
 from __future__ import annotations
 
+from typing import AbstractSet, Iterator
+
 from runtime_arm.errors import UsageError
-from runtime_arm.netdef import NetDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.shape_inference import EACH_RUN, infer_operator
@@ -17,7 +19,7 @@ LOAD, RUN = "load", "run"
 def unpacked_nbytes(pair: Pair) -> int:
     """The bytes of the floats of all packed weights."""
     total, stored = 0, {op.output[0]: op for op in pair.init_net.op if len(op.output) == 1}
-    for op in with_unpacking(pair.predict_net, RUN).op:
+    for op in _all_operators(with_unpacking(pair.predict_net, RUN)):
         if op.get_bool(EACH_RUN) and all(name in stored for name in op.reads()):
             inputs = [infer_operator(stored[name], [])[1][0] if name else None for name in op.input]
             total += sum(spec.nbytes for spec in infer_operator(op, inputs)[1])
@@ -25,11 +27,28 @@ def unpacked_nbytes(pair: Pair) -> int:
 
 
 def with_unpacking(net: NetDef, when: str) -> NetDef:
-    """The net whose operators that unpack weights do so then; sub-nets are left as they are."""
+    """The net whose operators that unpack weights do so then, those in the branches of If, too."""
     if when not in (LOAD, RUN):
         raise UsageError(f"weights can be unpacked at {LOAD} or in each {RUN}; got {when!r}")
-    ops, written = [], {name for op in net.op for name in op.output}
+    return _with_unpacking(net, when, frozenset())
+
+
+def _all_operators(net: NetDef) -> Iterator[OperatorDef]:
     for op in net.op:
+        yield op
+        for inner in op.subnets():
+            yield from _all_operators(inner)
+
+
+def _with_unpacking(net: NetDef, when: str, around: AbstractSet[str]) -> NetDef:
+    """around: the blobs that operators outside write."""
+    ops, written = [], {*around, *(name for op in net.op for name in op.output)}
+    for op in net.op:
+        if op.full_type == "If":
+            branches = (
+                arg if arg.n is None else arg.replace(n=_with_unpacking(arg.n, when, written)) for arg in op.arg
+            )
+            op = op.replace(arg=tuple(branches))
         schema = find(op)
         unpacks = schema is not None and schema.unpacks and written.isdisjoint(op.reads())
         if unpacks and op.get_bool(EACH_RUN) != (when == RUN):

@@ -265,6 +265,7 @@ class Segment:
         for step in self.running:
             bound.append(step.bind(scratch[step], packed.of(step)))
             unpacked.bound(step)
+        unpacked.all_bound()
         return bound
 
     def _leave_ragged(self, layout: MemoryPlan) -> None:

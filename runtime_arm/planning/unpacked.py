@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.files import give_back, mapping_of
+from runtime_arm.files import drop_pages, give_back, mapping_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.shape_inference import infer_operator
@@ -79,6 +79,14 @@ class UnpackedWeights:
             if weight.memory is not None and weight.is_there and not weight.lasting and weight.waiting == 0:
                 weight.is_there = False  # before its memory goes, should the program be interrupted in between
                 give_back(weight.memory)
+
+    def all_bound(self) -> None:
+        """Lets the system take back what is packed: a page of a file that is read brings its neighbours, among them
+        those that were given back before."""
+        for weight in self:
+            for spec in weight.inputs:
+                if spec is not None:
+                    drop_pages(spec.value)
 
     def _read_by(self, step: Step) -> List[Unpacked]:
         """The weights among the inputs of a step, each as often as it is one."""

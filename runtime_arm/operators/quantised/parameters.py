@@ -96,8 +96,9 @@ def all_known(specs: Sequence[Optional[TensorSpec]]) -> bool:
 
 def dequantized(values: Array, quantization: Parameters) -> Array:
     """scale * (values - zero_point) in float32."""
-    difference = values.astype(np.int32) - quantization.zero_point
-    return difference.astype(np.float32) * quantization.scale
+    shifted = values.astype(np.int32) - quantization.zero_point if quantization.zero_point.any() else values
+    reals = np.array(shifted, np.float32)
+    return np.multiply(reals, quantization.scale, out=reals)
 
 
 def saturated(rounded: Array, dtype: Any) -> Array:

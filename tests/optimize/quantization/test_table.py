@@ -13,6 +13,12 @@ def test_it_reads_what_it_writes() -> None:
     assert parse_table(format_table(rows)) == dict(rows)
 
 
+def test_a_layer_of_several_weights_has_one_line() -> None:
+    kept, packed = Choice("float32", "float32"), Choice("int8", "float32")
+    text = format_table([("LSTM h", kept), ("FC c", packed), ("LSTM h", packed), ("LSTM h", kept)])
+    assert parse_table(text) == {"LSTM h": packed, "FC c": packed}
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

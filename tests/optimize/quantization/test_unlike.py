@@ -58,7 +58,7 @@ def test_they_choose_no_ranges_and_the_report_names_them(pair: Pair) -> None:
     without = quantize(pair, samples(10), **options)
     assert small.predict_net.to_bytes() == without.predict_net.to_bytes()
     assert report.notes[0].startswith("2 of 12 samples are left out (number 11, 12)")
-    assert not any("sample(s) alone" in note for note in report.notes)
+    assert "ranges come from 10 sample(s) alone, and data unlike them" in report.notes[1]
     wide = quantize(pair, with_odd(10, 2), report=explicit, calibration="minmax", **options)
     assert wide.predict_net.to_bytes() != without.predict_net.to_bytes()
     assert not any("left out" in note for note in explicit.notes)

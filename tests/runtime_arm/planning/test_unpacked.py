@@ -18,7 +18,7 @@ from runtime_arm import Pair, Predictor, load
 from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.files import give_back, mapping_of
-from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.planning.plan import Segment
@@ -251,3 +251,13 @@ def test_the_plan_of_a_packed_net_is_kept_for_the_next_start(
     np.testing.assert_array_equal(predictor.run(feeds_of(24))["y"], others["y"])
     np.testing.assert_array_equal(predictor.run(feeds_of())["y"], wanted["y"])
     predictor.close()
+
+
+def test_what_is_packed_is_given_back_once_all_steps_are_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read meanwhile brings neighbouring pages of the file back."""
+    given: List[Array] = []
+    monkeypatch.setattr("runtime_arm.planning.unpacked.drop_pages", given.append)
+    executor = executor_of("test.TestReleasesTheFirst(x, w, five) -> y", five=np.full(1, 5, np.float32))
+    executor.run({"x": X}, ["y"])
+    assert [one.dtype for one in given] == [HALF.dtype]
+    np.testing.assert_array_equal(given[0], HALF)

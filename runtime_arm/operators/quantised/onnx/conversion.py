@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.netdef.dtypes import dtype_of
 from runtime_arm.operators.common.formulas import level
-from runtime_arm.operators.common.number_formats import rounded
-from runtime_arm.operators.quantised.narrow import stated_format
 from runtime_arm.operators.quantised.parameters import (
     EIGHT_BITS,
     SIXTEEN_BITS,
@@ -27,6 +25,9 @@ from runtime_arm.registry.blocks import block_size, cut
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.operators.common.number_formats import Format
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 INTEGERS = (*EIGHT_BITS, *SIXTEEN_BITS)
@@ -45,7 +46,7 @@ def _data_type(op: OperatorDef, name: str, default: Any, allowed: Sequence[Any])
 
 def _quantized_type(op: OperatorDef, zero_point: Any) -> np.dtype[Any]:
     if op.has("format"):
-        return stated_format(op).carrier
+        return _stated_format(op).carrier
     return _data_type(op, "output_dtype", np.uint8 if zero_point is None else zero_point.dtype, INTEGERS)
 
 
@@ -122,8 +123,16 @@ def _quantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: Opt
     return [quantized(ratio, Parameters(np.ones((), np.float32), zero), dtype)]
 
 
+def _stated_format(op: OperatorDef) -> Format:
+    from runtime_arm.operators.quantised.narrow import stated_format  # few nets need it when they start
+
+    return stated_format(op)
+
+
 def _in_format(op: OperatorDef, ratio: Array, zero_point: Optional[Array]) -> Array:
-    form = stated_format(op)
+    from runtime_arm.operators.common.number_formats import rounded
+
+    form = _stated_format(op)
     steps = ratio.astype(np.float32) if not form.is_integer else np.rint(ratio.astype(np.float32))
     shifted = steps if zero_point is None else steps + zero_point.astype(np.float32)
     if not form.is_integer:
@@ -160,7 +169,7 @@ def _dequantize_reference(op: OperatorDef, x: Array, scale: Array, zero_point: O
         return [((x - low) * _aligned(op, scale, x.shape)).astype(_data_type(op, "output_dtype", scale.dtype, FLOATS))]
     zero = np.zeros((), np.int32) if zero_point is None else _aligned(op, zero_point, x.shape).astype(np.int32)
     reals = dequantized(x, Parameters(_aligned(op, scale, x.shape).astype(np.float32), zero))
-    return [reals.astype(_data_type(op, "output_dtype", scale.dtype, FLOATS))]
+    return [reals.astype(_data_type(op, "output_dtype", scale.dtype, FLOATS), copy=False)]
 
 
 def quantizer(x: Array, y: Array, work: Array) -> Callable[[Any, Any], None]:
