@@ -170,9 +170,7 @@ def _one_score(op: OperatorDef, forest: Forest, totals: Array, base: Array, labe
     return [chosen, both.astype(np.float32)]
 
 
-def _two_scores(
-    forest: Forest, totals: Array, touched: Array, base: Array, labels: Array, transform: str
-) -> List[Any]:
+def _two_scores(forest: Forest, totals: Array, touched: Array, base: Array, labels: Array, transform: str) -> List[Any]:
     """Labels and scores of two classes; ``touched``, (N, 2): whether any leaf had a weight for the class."""
     apart = np.unique(forest.target).size == 2
     (zero, one), (has_zero, has_one) = totals.T, touched.T

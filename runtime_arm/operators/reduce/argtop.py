@@ -49,15 +49,19 @@ def arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("ArgMax", domain="onnx", dtypes=NUMBERS)
 def onnx_arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Caffe2's ArgMax, with axis 0 as the default. With ``select_last_index``, the last of several maxima. The axis must
-    have elements."""
+    """Caffe2's ArgMax, with axis 0 as the default. With ``select_last_index``, the last of several maxima.
+
+    There must be an element along the axis.
+    """
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
 
 @operator("ArgMin", domain="onnx", dtypes=NUMBERS)
 def onnx_arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Caffe2's ArgMin, with axis 0 as the default. With ``select_last_index``, the last of several minima. The axis must
-    have elements."""
+    """Caffe2's ArgMin, with axis 0 as the default. With ``select_last_index``, the last of several minima.
+
+    There must be an element along the axis.
+    """
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
 
