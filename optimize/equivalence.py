@@ -104,7 +104,7 @@ def require_equal(
         compared += 1
         if compared == SAMPLES:
             break
-    for specs in _empty_choices(declared) if compared else ():
+    for specs in _empty_choices(declared, program) if compared else ():
         sample = _sample(plain, specs, refusals, like or plain)
         if sample is None:
             continue
@@ -250,12 +250,17 @@ def _choices(
             yield specs
 
 
-def _empty_choices(declared: Sequence[TensorInfo]) -> Iterator[Mapping[str, TensorSpec]]:
-    """The input specs to try in which an open size is 0."""
+def _empty_choices(declared: Sequence[TensorInfo], program: Program) -> Iterator[Mapping[str, TensorSpec]]:
+    """The input specs to try in which an open size is 0, unless all outputs are known to have no elements then."""
+    weights = program.weights
+    constants = {name: weights.spec(name) for op in program.net.op for name in op.reads() if name in weights}
     for sizes in EMPTY:
         with suppress(ArmnetError):
             specs = sample_specs(declared, *sizes)
-            if any(0 in specs[info.name].shape for info in declared if not info.is_static):
+            if not any(0 in specs[info.name].shape for info in declared if not info.is_static):
+                continue
+            found = infer_more(program.net, {**constants, **specs})[0]
+            if any(spec is None or spec.size for spec in map(found.get, program.net.external_output)):
                 yield specs
 
 
