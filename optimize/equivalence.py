@@ -11,7 +11,7 @@ are compared again with direct sums, so that engines cannot be the cause.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -45,6 +45,7 @@ SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they ma
 # first two choices that the plain net accepts are run.
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
 SAMPLES = 2
+EMPTY = (0, 64, 32), (1, 0, 0)  # tried besides: batches of no elements, and no length, where the plain net takes them
 SMALL_INTEGERS = 2  # integers below this are tried if larger ones are refused: they may be indices into small tables
 
 
@@ -103,6 +104,17 @@ def require_equal(
         compared += 1
         if compared == SAMPLES:
             break
+    for specs in _empty_choices(declared, program) if compared else ():
+        sample = _sample(plain, specs, refusals, like or plain)
+        if sample is None:
+            continue
+        try:
+            outputs = _run(result, sample.feeds)
+        except ArmnetError as error:
+            report.notes.append(f"inputs of no elements are refused, which the plain net takes: {first_line(error)}")
+            continue
+        if _why_other_results(sample, result, dict.fromkeys(sample.outputs, TOLERANCE), outputs):
+            _require_rounding_alone(plain, sample, specs, freeze, steps, report)
     if not compared:
         note = f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
         report.notes += [note] if note not in report.notes else []
@@ -236,6 +248,20 @@ def _choices(
         specs = {info.name: spec for info in declared for spec in [known.get(info.name)] if spec is not None}
         if len(specs) == len(declared) and sum(spec.nbytes for spec in specs.values()) <= LARGEST_SAMPLE:
             yield specs
+
+
+def _empty_choices(declared: Sequence[TensorInfo], program: Program) -> Iterator[Mapping[str, TensorSpec]]:
+    """The input specs to try in which an open size is 0, unless all outputs are known to have no elements then."""
+    weights = program.weights
+    constants = {name: weights.spec(name) for op in program.net.op for name in op.reads() if name in weights}
+    for sizes in EMPTY:
+        with suppress(ArmnetError):
+            specs = sample_specs(declared, *sizes)
+            if not any(0 in specs[info.name].shape for info in declared if not info.is_static):
+                continue
+            found = infer_more(program.net, {**constants, **specs})[0]
+            if any(spec is None or spec.size for spec in map(found.get, program.net.external_output)):
+                yield specs
 
 
 def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str], like: Pair) -> Optional[_Sample]:

@@ -28,6 +28,8 @@ CHOICES: Sequence[Callable[[int], int]] = (
     lambda size: 2 * size,
     lambda size: size // 16 | 1,
     lambda size: 1,
+    lambda size: 0,
+    lambda size: 0 if size == FIRST else size,
 )
 LONGEST = 1 << 16  # bytes of a blob whose content is kept
 LEAST = 2  # choices that must know a shape: in any two of them every open size differs

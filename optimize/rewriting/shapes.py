@@ -49,6 +49,7 @@ VARIATIONS: Sequence[Sequence[Callable[[int], int]]] = (
     (lambda size: 2 * size + 1, lambda size: 2 * size),
     (lambda size: size // 16 | 1, lambda size: size // 4, lambda size: size // 2),
     (lambda size: 1,),
+    (lambda size: 0,),
 )
 USUAL = 2  # choices of common sizes: the first, and the one with all sizes about doubled; the others may be rare
 MOST_SINGLE = 12  # open sizes that are also varied one by one, after all together
@@ -75,7 +76,7 @@ def known_inputs(
     differences, tried, taken = _Differences(found), [start], [start]
     for alternatives in _variations(start):
         for sizes in alternatives:
-            if sizes in tried or min(sizes.values()) < 1:
+            if sizes in tried:
                 continue
             tried.append(sizes)
             choice = _specs(inputs, examples, sizes)

@@ -95,6 +95,23 @@ def test_a_rewrite_that_holds_for_one_size_only_is_refused(monkeypatch: pytest.M
     assert optimize(pair_of(net, shapes={"x": (2, length, 3)})).predict_net.op[0].type == "ReduceSum"
 
 
+@pytest.mark.parametrize(("shape", "axis"), [(("n", 3), 0), ((2, "t"), 1)])
+def test_a_rewrite_that_holds_unless_there_are_no_elements_is_refused(broken: Break, shape: Any, axis: int) -> None:
+    """The largest of positive numbers is its own magnitude; that of none is minus infinity."""
+    net = 'net "": x, axes -> y\n Sigmoid(x) -> a\n onnx.ReduceMax(a, axes) -> b\n Abs(b) -> y'
+    broken("Abs", OperatorDef.of("Copy", ["x"], ["y"]))
+    with pytest.raises(OptimizationError, match="broken of Abs"):
+        optimize(pair_of(net, {"axes": np.array([axis])}, {"x": shape}))
+
+
+def test_a_result_that_refuses_what_has_no_elements_is_noted(broken: Break) -> None:
+    net = 'net "": x, axes -> y\n Sigmoid(x) -> a\n Abs(a) -> b\n onnx.ReduceMax(b, axes) -> y'
+    broken("Abs", OperatorDef.of("MaxPool", ["x"], ["y"], kernel=1))
+    report = Report()
+    optimize(pair_of(net, {"axes": np.array([2])}, {"x": (1, 2, "h", 3)}), report=report)
+    assert "inputs of no elements are refused, which the plain net takes: MaxPool" in report.notes[0]
+
+
 def test_a_result_that_refuses_valid_inputs_is_refused(broken: Break) -> None:
     net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n Relu(b) -> y'
     broken("Relu", OperatorDef.of("Squeeze", ["x"], ["y"], dims=[0]))

@@ -86,6 +86,31 @@ def test_a_size_that_is_clamped_is_not_known(examples: Dict[str, Any]) -> None:
     assert program.dims("x") == (None, None, 8)
 
 
+HEAD = "onnx.Slice(x, none, one) -> head\n Shape(head) -> sizes  axes=[0]\n onnx.Squeeze(sizes) -> count"
+NONE_OR_ONE = {
+    "branches": """
+        EQ(count, single) -> is_one
+        If(is_one) -> y  then_net={\n net "a": -> t\n ReduceSum(x) -> t  axes=[0]  keepdims=0\n
+        } else_net={\n net "b": -> c\n }
+    """,
+    "loops": """
+        onnx.Loop(count, yes, c) -> y  body={\n net "b": i, go, v -> again, w\n Copy(go) -> again\n Add(v, v) -> w\n }
+    """,
+}
+
+
+@pytest.mark.parametrize("examples", [{}, {"x": (1, 3)}])
+@pytest.mark.parametrize("rest", NONE_OR_ONE)
+def test_a_batch_of_no_elements_has_no_first_element(rest: str, examples: Dict[str, Any]) -> None:
+    weights = {"none": np.zeros(1, np.int64), "one": np.ones(1, np.int64), "single": np.int64(1), "yes": np.array(True)}
+    net = f'net "": x, none, one, single, yes, c -> y\n {HEAD}\n {NONE_OR_ONE[rest]}'
+    pair = pair_of(net, {**weights, "c": numbers_of(3)}, {"x": ("n", 3)})
+    assert Program.of(pair, examples=examples).dims("head") == (None, 3)
+    result = optimize(pair, shapes=examples)
+    for count in (0, 1, 2):
+        assert_same_numbers(pair, result, {"x": numbers_of(count, 3)}, ROUNDING)
+
+
 @pytest.mark.parametrize("examples", [{}, {"x": (2, 4, 5, 5), "z": (2, 4, 5, 5)}])
 def test_inputs_that_may_differ_do_not_count_as_the_same_shape(examples: Dict[str, Any]) -> None:
     weights = {"w": numbers_of(4, 4, 1, 1)}
@@ -119,7 +144,7 @@ def opened(draw: st.DrawFn, shape: Sequence[int]) -> Tuple[Optional[Tuple[Any, .
         size if name == "" else name and f"{name}{axis}" for axis, (size, name) in enumerate(zip(shape, names))
     )
     others = [
-        tuple(size if name == "" else draw(st.integers(1, 12)) for size, name in zip(shape, names)) for _ in range(4)
+        tuple(size if name == "" else draw(st.integers(0, 12)) for size, name in zip(shape, names)) for _ in range(4)
     ]
     return (None if all(name is None for name in names) else dims), others
 

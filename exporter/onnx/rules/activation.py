@@ -22,7 +22,6 @@ from exporter.onnx.rules import rule
     "Sign",
     "Sin",
     "Sinh",
-    "Softplus",
     "Softsign",
     "Sqrt",
     "Tan",
@@ -34,6 +33,12 @@ from exporter.onnx.rules import rule
 def same_in_caffe2(node: Node) -> Operators:
     """Caffe2 has them under the same names."""
     return [node.to(node.type)]
+
+
+@rule("Softplus")
+def softplus(node: Node) -> Operators:
+    """Caffe2's is infinite for large numbers."""
+    return [node.to("Softplus") if node.caffe2_compatible else node.as_onnx()]
 
 
 @rule("Neg")

@@ -23,7 +23,7 @@ import numpy as np
 
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.ml.forest import COMPARISONS, MODES, Forest, forest_of
+from runtime_arm.operators.ml.forest import COMPARISONS, MODES, Forest, forest_of, numbers
 from runtime_arm.operators.ml.scores import labels_of
 from runtime_arm.operators.ml.trees import (
     aggregate_of,
@@ -144,7 +144,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return "takes sums and averages alone"
     if forest.members:
         return "takes no set membership"
-    several = np.unique(forest.target).size > 1 or _targets(op) > 2
+    several = np.unique(forest.target).size > 1 or _targets(op) > 2 or numbers(op, "base_values").size > 1
     if op.type == "TreeEnsembleClassifier" and several and not _surely_scored(forest, _targets(op)):
         return "a row may end without a score for some class"
     return None

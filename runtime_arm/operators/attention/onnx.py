@@ -232,7 +232,7 @@ def attention_numpy(call: Call) -> Run:
     k, v = (new if store is None else store for store, new in zip(kept, (k, v)))
     q, y = grouped(q, size.key_heads), grouped(y, size.key_heads)
     if _are_like_heads(call.inputs, call.outputs):
-        q, k, v, y = (x.reshape(1, -1, *x.shape[2:]) for x in (q, k, v, y))
+        q, k, v, y = (x.reshape(1, x.shape[0] * x.shape[1], *x.shape[2:]) for x in (q, k, v, y))
     problem = Problem(
         q,
         k,

@@ -1,8 +1,6 @@
 """Ensembles of decision trees: random forests, gradient boosting, isolation forests.
 
 Where the operators leave something open, this follows onnxruntime (core/providers/cpu/ml/tree_ensemble_aggregator.h).
-The exception is the label of a model of two classes that gives weight to both: here the class with the higher score
-wins; onnxruntime answers 1 or 0, whatever the labels are.
 """
 
 from __future__ import annotations
@@ -121,6 +119,10 @@ def tree_ensemble_classifier(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]
     ``post_transform`` follows. A model of two labels whose leaves give weight to class 0 alone has one score s, which
     is that of the second label. If no weight is negative, that label wins above 0.5, and the scores are (1 - s, s);
     otherwise it wins above 0, and they are (-s, s). With LOGISTIC they are (logistic(-s), logistic(s)) in both cases.
+    Where leaves give weight to both of two classes, the label is the second if its score is above 0, and integers are 1
+    and 0 whatever the labels are. One base value is class 0's then; of two, the second is added to the score of class
+    0, and the scores are (-s, s). Where they give weight to one class alone, two base values make the scores
+    (s + base_values[0], 0) for class 0 and (0, base_values[1]) for class 1.
     Source: ONNX, ai.onnx.ml 1 and 3.
     """
     labels = labels_of(op, "classlabels_int64s")
@@ -144,6 +146,8 @@ def classified(op: OperatorDef, forest: Forest, totals: Array, touched: Array) -
     used = np.unique(forest.target)
     if labels.size <= 2 and used.size <= 1 and base.size < 2:
         return _one_score(op, forest, totals, base, labels, transform)
+    if labels.size == 2:
+        return _two_scores(forest, totals, np.broadcast_to(touched, totals.shape), base, labels, transform)
     if base.size == labels.size:
         totals = totals + base
         touched = np.ones_like(touched)
@@ -164,3 +168,21 @@ def _one_score(op: OperatorDef, forest: Forest, totals: Array, base: Array, labe
     else:
         both = both_classes(score, transform, positive and transform != "LOGISTIC")
     return [chosen, both.astype(np.float32)]
+
+
+def _two_scores(forest: Forest, totals: Array, touched: Array, base: Array, labels: Array, transform: str) -> List[Any]:
+    """Labels and scores of two classes; ``touched``, (N, 2): whether any leaf had a weight for the class."""
+    apart = np.unique(forest.target).size == 2
+    (zero, one), (has_zero, has_one) = totals.T, touched.T
+    if base.size == 2 and apart:
+        joined = base[1] + zero
+        zero, one = np.where(has_one, -joined, zero + base[0]), np.where(has_one, joined, one + base[1])
+        has_one = np.ones_like(has_one)
+    elif base.size == 2:
+        zero, one = np.where(has_zero, zero + base[0], 0.0), np.where(has_one, base[1], 0.0)
+    elif base.size:
+        zero = zero + base[0]
+    least = 0.5 if not apart and (forest.weight >= 0).all() else 0.0
+    wins = np.where(has_one, one, zero) > least
+    chosen = label_pair(labels[:0] if apart and labels.dtype != object else labels)[wins.astype(np.intp)]
+    return [chosen, transformed(np.stack([zero, one], axis=1), transform).astype(np.float32)]

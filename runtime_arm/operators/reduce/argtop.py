@@ -28,6 +28,7 @@ def _onnx_axis(op: OperatorDef, ndim: int, default: int) -> int:
 
 
 def _positions(op: OperatorDef, x: TensorSpec, axis: int) -> List[TensorSpec]:
+    require(op, not op.domain or x.shape[axis] > 0, "there must be an element along the axis", x)
     return [TensorSpec(reduced_shape(x.shape, (axis,), op.get_bool("keepdims", True)), np.int64)]
 
 
@@ -48,13 +49,19 @@ def arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @operator("ArgMax", domain="onnx", dtypes=NUMBERS)
 def onnx_arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Caffe2's ArgMax, with axis 0 as the default. With ``select_last_index``, the last of several maxima."""
+    """Caffe2's ArgMax, with axis 0 as the default. With ``select_last_index``, the last of several maxima.
+
+    There must be an element along the axis.
+    """
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
 
 @operator("ArgMin", domain="onnx", dtypes=NUMBERS)
 def onnx_arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Caffe2's ArgMin, with axis 0 as the default. With ``select_last_index``, the last of several minima."""
+    """Caffe2's ArgMin, with axis 0 as the default. With ``select_last_index``, the last of several minima.
+
+    There must be an element along the axis.
+    """
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.broadcasting import broadcast
+from runtime_arm.operators.text.linear_matching import LinearExpression, linear_expression
 from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
 
@@ -36,12 +37,12 @@ _OF_CLASS = {r"\s": r"\t\n\f\r ", r"\S": r"\S\v"}
 _OF_PATTERN = {r"\s": r"[\t\n\f\r ]", r"\S": r"[\S\v]", "$": r"\Z", "{": r"\{"}
 
 
-def expression(op: OperatorDef, pattern: str) -> re.Pattern[str]:
+def expression(op: OperatorDef, pattern: str) -> Union[re.Pattern[str], LinearExpression]:
     """A regular expression of RE2. Python's are like these, if \\w, \\d, \\s and \\b know ASCII alone. ``_PIECE`` finds
     what else differs.
 
     ArgumentError for what Python does not take, such as \\C and \\pN, or takes otherwise: classes of POSIX, and other
-    letters than ASCII's without regard to case. Python's take exponential time for some patterns, RE2's do not.
+    letters than ASCII's without regard to case. Where Python's may take exponential time it is a ``LinearExpression``.
     """
     if "[:" in pattern:
         raise ArgumentError(op, f"classes of POSIX in {pattern!r} are not supported")
@@ -56,7 +57,8 @@ def expression(op: OperatorDef, pattern: str) -> re.Pattern[str]:
         return text if text == "$" and "m" in flags else _OF_PATTERN.get(text, text)
 
     try:
-        return re.compile(_PIECE.sub(translated, pattern), re.ASCII)
+        compiled = re.compile(_PIECE.sub(translated, pattern), re.ASCII)
+        return linear_expression(compiled.pattern, re.ASCII) or compiled
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise ArgumentError(op, f"{pattern!r} is no regular expression: {error}") from error
 
@@ -87,7 +89,7 @@ def regex_full_match(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 @regex_full_match.reference
 def regex_full_match_reference(op: OperatorDef, x: Array) -> List[Any]:
     pattern = expression(op, op.get_str("pattern"))
-    return [np.array([pattern.fullmatch(text) is not None for text in texts_of(x)], np.bool_).reshape(x.shape)]
+    return [np.array([bool(pattern.fullmatch(text)) for text in texts_of(x)], np.bool_).reshape(x.shape)]
 
 
 @operator("StringSplit", domain="onnx", outputs=2, dtypes=("object",))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.text.linear_matching import LinearExpression
 from runtime_arm.operators.text.onnx import blob_of, expression, texts_of
 from runtime_arm.registry.schema import operator, require, value_of
 from runtime_arm.registry.specs import TensorSpec
@@ -75,15 +76,24 @@ def _matches(op: OperatorDef, pattern: str, text: str) -> Iterator[Tuple[int, in
     """Where the matches that are not empty begin and end, each the longest there."""
     found, has_choice, at = expression(op, pattern), _has_choice(pattern), 0
     while at <= len(text):
-        match = found.search(text, at)
-        if match is None:
+        span = found.search(text, at) if isinstance(found, LinearExpression) else _longest(found, text, at, has_choice)
+        if span is None:
             return
-        start, end = match.span()
-        if has_choice:
-            end = next(longest for longest in range(len(text), end - 1, -1) if found.fullmatch(text, start, longest))
+        start, end = span
         if end > start:
             yield start, end
         at = max(end, start + 1)
+
+
+def _longest(found: re.Pattern[str], text: str, at: int, has_choice: bool) -> Optional[Tuple[int, int]]:
+    """Where the first match from ``at`` on begins and ends, the longest there."""
+    match = found.search(text, at)
+    if match is None:
+        return None
+    start, end = match.span()
+    if has_choice:
+        end = next(longest for longest in range(len(text), end - 1, -1) if found.fullmatch(text, start, longest))
+    return start, end
 
 
 def _between(op: OperatorDef, pattern: str, text: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ X = floats(1, 4, 6, 6)
 DOUBLE = np.array([1, 1, 2, 2], np.float32)
 
 CASES = [
+    case("Softplus", [np.array([-100, 0, 100], np.float32)], "onnx.Softplus(a) -> y"),
     case(
         "Conv",
         [X, floats(8, 4, 3, 3), floats(8)],

@@ -66,6 +66,16 @@ def test_windows_share_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 4 <= len(solved) < 20
 
 
+@pytest.mark.parametrize("shape", [(0, 2, 3, 3), (1, 2, 0, 3), (1, 2, 3, 0), (2, 1, 0, 0)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_nothing_is_asked_or_nothing_known(shape: tuple[int, int, int, int], masked: bool) -> None:
+    (batch, heads, queries, keys), draw = shape, Draws(3)
+    operands = [draw.real(batch, heads, length, 4) for length in (queries, keys, keys)]
+    operands += [draw.real(queries, keys)] if masked else []
+    op = operator("Attention", operands, ["y"], "onnx", {})
+    assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+
+
 def test_blocks_of_many_keys_have_rows_enough() -> None:
     assert core.block_of(1, 4, 3000, 3000) == (1, core.FEWEST_ROWS)
     assert core.block_of(1, 4, 5, 3000) == (1, 5)

@@ -110,10 +110,29 @@ def test_one_score_for_two_classes_answers_as_onnxruntime_does(
     assert_close(ours[1], scores, terms=2)
 
 
-def test_the_higher_of_two_scores_wins() -> None:
-    weights = [(1, 0, 0.8), (1, 1, 0.2), (2, 0, 0.3), (2, 1, 0.7)]
-    op = classifier(**stump(weights, classlabels_int64s=[4, 9]))
-    assert lookup(op).evaluate(op, [np.array([[-1], [1]], np.float32)])[0].tolist() == [4, 9]
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"])
+@pytest.mark.parametrize("base", [[], [0.25], [0.1, -0.2], [-0.3, 0.7]], ids=str)
+@pytest.mark.parametrize("targets", [[0, 1], [0], [1]], ids=str)
+@pytest.mark.parametrize("low", [0.0, -1.0], ids=["positive", "mixed"])
+@pytest.mark.parametrize("strings", [False, True], ids=["integers", "strings"])
+def test_two_scores_for_two_classes_answer_as_onnxruntime_does(
+    strings: bool, low: float, targets: Any, base: Any, transform: str
+) -> None:
+    if len(targets) == 1 and len(base) < 2:
+        return  # one score, see above
+    random = np.random.RandomState(len(transform))
+    x = rows(random, 40)
+    for _ in range(3):
+        weights = [(leaf, target, random.uniform(low, 1.0)) for leaf in (1, 2) for target in targets]
+        labels: Dict[str, Any] = {"classlabels_strings": ["a", "b"]} if strings else {"classlabels_int64s": [4, 9]}
+        bases = {"base_values": base} if base else {}
+        op = classifier(**stump(weights, post_transform=transform, **bases, **labels))
+        chosen, scores = witness(op, [x], [object if strings else np.int64, np.float32])
+        ours = lookup(op).evaluate(op, [x])
+        assert [text.decode() for text in ours[0]] == list(chosen) if strings else ours[0].tolist() == chosen.tolist()
+        np.testing.assert_allclose(ours[1], scores, rtol=1e-5, atol=1e-5)
+        if transform != "PROBIT":  # it is steep: the last bits of a sum change many of it
+            assert_engines_match_reference(op, [x])
 
 
 @pytest.mark.parametrize("count", [0, 1, 3000])

@@ -69,6 +69,7 @@ REFUSALS: Dict[str, Any] = {
     "to -1, got -1": (ArgumentError, caffe2("ArgMax", "X"), [random(())]),
     "X' must be int32": (ShapeError, caffe2("ArgMax", "X"), [np.zeros(3, np.uint8)]),
     "a dimension": (ShapeError, onnx("ArgMax", "X"), [random(())]),
+    "an element along the axis": (ShapeError, onnx("ArgMin", "X", axis=1), [random((2, 0))]),
     "k must be 1 or more, got -1": (ArgumentError, caffe2("TopK", "X", "v i"), [random((3,))]),
     "one int64": (ShapeError, caffe2("TopK", "X k", "v i"), [random((3,)), np.array([1], np.int32)]),
     "K must be from 0 to 3, got 4": (ShapeError, onnx("TopK", "X K", "v i"), [random((3,)), np.array([4])]),
