@@ -29,7 +29,8 @@ def to_caffe2(pair: Pair) -> Pair:
     ops: List[OperatorDef] = []
     for op in program.net.op:
         try:
-            ops += made.translated(op)
+            for part in _softplus(op, program) if op.full_type == "onnx.Softplus" else [op]:
+                ops += made.translated(part)
         except ArmnetError as error:
             raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
     read = {name for op in ops for name in op.reads()}
@@ -45,3 +46,16 @@ def to_caffe2(pair: Pair) -> Pair:
     if refusals:
         raise ExportError(f"Caffe2's operators refuse what they would read: {refusals[0]}")
     return result
+
+
+def _softplus(op: OperatorDef, program: Program) -> List[OperatorDef]:
+    """max(x, 0) + Softplus(-|x|): Caffe2's own overflows where exp(x) does."""
+    x, y = op.input[0], op.output[0]
+    size, opposite, rest, positive = (program.fresh(f"{y}_{what}") for what in ("abs", "negative", "rest", "positive"))
+    return [
+        OperatorDef.of("Abs", [x], [size]),
+        OperatorDef.of("Negative", [size], [opposite]),
+        OperatorDef.of("Softplus", [opposite], [rest]),
+        OperatorDef.of("Relu", [x], [positive]),
+        OperatorDef.of("Add", [positive, rest], [y], name=op.name),
+    ]

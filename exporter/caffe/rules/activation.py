@@ -5,13 +5,20 @@ from __future__ import annotations
 from exporter.caffe.layer import Layer
 from exporter.caffe.rules import rule
 
-_SAME = {"AbsVal": "Abs", "BNLL": "Softplus", "Sigmoid": "Sigmoid", "TanH": "Tanh"}
+_SAME = {"AbsVal": "Abs", "Sigmoid": "Sigmoid", "TanH": "Tanh"}
 
 
 @rule(*_SAME)
 def same_in_caffe2(layer: Layer) -> None:
     layer.counts()
     layer.add(_SAME[layer.type])
+
+
+@rule("BNLL")
+def bnll(layer: Layer) -> None:
+    """ONNX's Softplus; Caffe2's overflows where exp(x) does."""
+    layer.counts()
+    layer.onnx("Softplus")
 
 
 @rule("ReLU")

@@ -181,6 +181,14 @@ def test_refusals_name_file_layer_and_blob(tmp_path: Path, text: str, blobs: Any
     assert "\n" not in str(caught.value)
 
 
+def test_bnll_does_not_overflow(tmp_path: Path) -> None:
+    """BNLLForward in Caffe's bnll_layer.cpp adds log(1 + exp(-x)) to a positive x."""
+    pair = pair_of(tmp_path, net('layer { name: "y" type: "BNLL" bottom: "x" top: "y" }', dims=(1, 3)))
+    with Predictor(pair) as predictor:
+        y = predictor.run([np.array([[100.0, 0.0, -200.0]], np.float32)])["y"]
+    assert y.tolist() == [[100.0, np.log(np.float32(2)), 0.0]]
+
+
 def test_a_net_whose_state_is_train_runs_in_that_phase(tmp_path: Path) -> None:
     layers = [
         'layer { name: "b" type: "BatchNorm" bottom: "x" top: "b" phase: TEST }',

@@ -54,6 +54,14 @@ def test_an_operator_on_bytes(text: str) -> None:
     assert np.abs(wanted - found).max() <= 2.01 * step
 
 
+def test_softplus_does_not_overflow() -> None:
+    pair = pair_of('net "n": x -> y\n onnx.Softplus(x) -> y', shapes={"x": (4,)})
+    made = to_caffe2(pair)
+    assert all(op.domain == "" for op in made.predict_net.op)
+    feeds = {"x": np.array([100.0, 0.0, -1.0, -200.0], np.float32)}
+    np.testing.assert_array_max_ulp(numbers(pair, feeds)["y"], numbers(made, feeds)["y"], 1)
+
+
 def test_a_net_is_saved_and_loaded(tmp_path: Path) -> None:
     pair = pair_of(NET.replace("Clip(b) -> s  min=0.0 max=6.0", "Relu(b) -> s"), weights(), SHAPES)
     small = quantize(pair, samples(8), activations="int8", per_tensor=True)
