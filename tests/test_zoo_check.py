@@ -64,7 +64,7 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
     assert "| script | 0 | 1 |" in text
     assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
     assert f"| {BAD} |" not in text
-    assert "By script ok: timm/good." in text
-    assert "By dynamo ok: timm/odd." in text
-    assert "By script not tried: timm/late, timm/odd." in text
-    assert "By dynamo not tried: timm/late." in text
+    assert "Ok by dynamo and script: none." in text
+    assert "Ok by dynamo alone: timm/odd." in text
+    assert "Ok by script alone: timm/good." in text
+    assert "Not tried: timm/late." in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Sequence
+from typing import Any, Collection, List, Mapping, Sequence
 
 NOT_EXPORTED = "not exported"
 HEAD = """# Networks of torchvision and timm
@@ -34,10 +34,18 @@ def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: st
             family, network, exporter = name.split()
             reason = " ".join(str(row["remark"]).replace("|", "\\|").split())[:200]
             lines.append(f"| {family} {network} | {exporter} | {row['outcome']} | {reason} |")
+    good = {one: {name.split()[0] for name, row in rows.items() if _is_good(name, row, one)} for one in exporters}
+    everywhere = set(known).intersection(*good.values())
+    lines += ["", f"Ok by {' and '.join(exporters)}: {_listed(everywhere)}."]
     for exporter in exporters:
-        by_it = {name.split()[0]: row["outcome"] for name, row in rows.items() if name.endswith(f" {exporter}")}
-        good = [family for family in known if by_it.get(family) == "ok"]
-        unknown = [family for family in known if family not in by_it]
-        lines += ["", f"By {exporter} ok: {', '.join(good) or 'none'}."]
-        lines += ["", f"By {exporter} not tried: {', '.join(unknown) or 'none'}."]
+        lines += ["", f"Ok by {exporter} alone: {_listed(good[exporter] - everywhere)}."]
+    lines += ["", f"Not tried: {_listed(set(known) - tried)}."]
     return "\n".join(lines) + "\n"
+
+
+def _is_good(name: str, row: Mapping[str, Any], exporter: str) -> bool:
+    return bool(row["outcome"] == "ok") and name.endswith(f" {exporter}")
+
+
+def _listed(families: Collection[str]) -> str:
+    return ", ".join(sorted(families)) or "none"
