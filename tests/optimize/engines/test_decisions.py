@@ -76,6 +76,16 @@ def test_a_decision_does_not_rule_out_engines() -> None:
     assert (report.warnings, 0 < report.error < 1e-4) == ([], True)
 
 
+def test_outputs_that_agree_are_measured_though_they_are_decided_over() -> None:
+    steep = np.full((1, 25088), 1e6, np.float32)
+    text = "Mul(c, steep) -> d\n Sigmoid(d) -> e\n TopK(e) -> top, places  k=4\n Gather(rows, places) -> y  axis=1"
+    report, even = Report(), np.ones_like(ROWS)
+    assert all(
+        not op.engine for op in pick_engines(deciding(text, steep=steep, rows=even), report=report).predict_net.op
+    )
+    assert report.error == 0
+
+
 def test_engines_are_ruled_out_before_a_decision() -> None:
     pair = deciding(SORTED)
     engines = [op.engine for op in pick_engines(pair, accuracy=1e-9).predict_net.op]
