@@ -17,7 +17,9 @@ from runtime_arm.netdef import Array
 ENOUGH = 100  # pictures, which hold colours enough
 LEAST_SIDE = 8  # of a picture, in pixels
 COLOURS = 3
-MOST_UNLIKE = 2.0  # the widest range of a colour over the narrowest: in any photos each goes from nearly 0 to nearly all
+MOST_UNLIKE = (
+    2.0  # the widest range of a colour over the narrowest: in any photos each goes from nearly 0 to nearly all
+)
 
 
 def of_few_colours(samples: Sequence[Sample]) -> Tuple[str, ...]:
