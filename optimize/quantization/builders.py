@@ -69,8 +69,8 @@ class Builder(NamedTuple):
 
 
 class Methods(NamedTuple):
-    """How what is asked for is done. See ``quantize``. recolour: the inputs of which integers are to suit the samples in
-    other colours, too."""
+    """How what is asked for is done. See ``quantize``. recolour: the inputs whose colours are exchanged, for
+    integers to suit those, too."""
 
     calibration: str
     per_tensor: bool

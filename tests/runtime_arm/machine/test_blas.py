@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,13 +78,14 @@ class Function:
 @pytest.mark.parametrize(("config", "quiet"), [("OpenBLAS 0.3.21 DYNAMIC_ARCH", True), ("OpenBLAS USE_OPENMP", False)])
 def test_openmp_is_told_the_number_of_threads(monkeypatch: pytest.MonkeyPatch, config: str, quiet: bool) -> None:
     """It takes its own number for OpenBLAS's where they differ: 4 threads ran where 2 were asked for."""
-    setter, other = Function(), Function()
+    setter: Any = Function()
+    other: Any = Function()
     library = SimpleNamespace(
         openblas_set_num_threads=setter,
         openblas_get_num_threads=Function(4),
         openblas_get_config=Function(config.encode()),
     )
-    monkeypatch.setattr(blas.ctypes, "CDLL", lambda path: library)
+    monkeypatch.setattr("ctypes.CDLL", lambda path: library)
     monkeypatch.setattr(blas, "_quiet_setter", lambda library, setter: other)
     found = blas._speak_to("libopenblas.so")
     assert found is not None
