@@ -53,7 +53,7 @@ def _are_colours(samples: Sequence[Sample], name: str, first: Array) -> bool:
         return False
     low, high = np.full(COLOURS, np.inf), np.full(COLOURS, -np.inf)
     for sample in samples:
-        values = np.asarray(sample[name])
+        values = np.asarray(sample.get(name))
         axis = _axis(values)
         if axis is None:
             return False
