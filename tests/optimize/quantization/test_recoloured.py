@@ -61,6 +61,11 @@ def test_channels_of_unlike_ranges_are_no_colours(scales: Tuple[float, ...], col
     assert of_few_colours(samples) == (("x", "photo") if colours else ("photo",))
 
 
+def test_an_input_that_some_samples_lack_is_no_picture() -> None:
+    picture = {"x": np.random.default_rng(0).random((1, 3, 8, 8)), "size": np.ones(1)}
+    assert of_few_colours([picture, {"size": np.ones(1)}]) == ()
+
+
 def test_signals_of_unlike_channels_get_ranges_of_their_own() -> None:
     """With channels exchanged their ranges would be 16 times as wide."""
     rng = np.random.default_rng(2)
