@@ -17,16 +17,14 @@ from runtime_arm.netdef import Array
 ENOUGH = 100  # pictures, which hold colours enough
 LEAST_SIDE = 8  # of a picture, in pixels
 COLOURS = 3
-MOST_UNLIKE = (
-    2.0  # the widest range of a colour over the narrowest: in any photos each goes from nearly 0 to nearly all
-)
+MOST_UNLIKE = 2.0  # the widest range of a colour over the narrowest; a few photos have nearly all of each
 
 
 def of_few_colours(samples: Sequence[Sample]) -> Tuple[str, ...]:
     """The inputs that are pictures of three colours; none if there are a hundred samples."""
     if not 0 < len(samples) < ENOUGH:
         return ()
-    return tuple(name for name, values in samples[0].items() if _are_colours(samples, name, np.asarray(values)))
+    return tuple(name for name in samples[0] if _are_colours(samples, name))
 
 
 class InTwoColours(Sequence[Sample]):
@@ -47,10 +45,8 @@ class InTwoColours(Sequence[Sample]):
         return {**sample, **{name: _turned(np.asarray(sample[name])) for name in self._names}} if place % 2 else sample
 
 
-def _are_colours(samples: Sequence[Sample], name: str, first: Array) -> bool:
+def _are_colours(samples: Sequence[Sample], name: str) -> bool:
     """Whether an input is pictures whose three channels have ranges of about one width."""
-    if _axis(first) is None:
-        return False
     low, high = np.full(COLOURS, np.inf), np.full(COLOURS, -np.inf)
     for sample in samples:
         values = np.asarray(sample.get(name))
