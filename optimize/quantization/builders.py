@@ -69,8 +69,8 @@ class Builder(NamedTuple):
 
 
 class Methods(NamedTuple):
-    """How what is asked for is done. See ``quantize``. recolour: whether integers are to suit the samples in other
-    colours, too."""
+    """How what is asked for is done. See ``quantize``. recolour: the inputs whose colours are exchanged, for
+    integers to suit those, too."""
 
     calibration: str
     per_tensor: bool
@@ -78,7 +78,7 @@ class Methods(NamedTuple):
     correct_biases: bool
     round_by_data: bool
     folder: Optional[AnyPath] = None
-    recolour: bool = False
+    recolour: Sequence[str] = ()
 
 
 def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
@@ -238,7 +238,7 @@ class _IntegerNet:
         self._samples, self._asked, self._table = self._varied(samples), asked, table
 
     def _varied(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        return InTwoColours(samples) if self._methods.recolour else samples
+        return InTwoColours(samples, self._methods.recolour) if self._methods.recolour else samples
 
     @cached_property
     def _precision(self) -> Precision:

@@ -49,8 +49,9 @@ class _Packing:
         if choice.weights == FLOAT32:
             self._done.append(LayerReport(layer.name, choice, weight.nbytes, weight.nbytes, None))
             raise Refusal("it was asked to stay float32")
-        rounded = self._rounded.get((choice.weights, layer.name))
-        packed = _packed(choice.weights, weight, layer.axis, rounded)
+        own = _own_layer(program, layer.weight)
+        rounded = None if own is None else self._rounded.get((choice.weights, own.name))
+        packed = _packed(choice.weights, weight, (own or layer).axis, rounded)
         reason = (
             _why_fixed(program, layer.weight) if packed is not None else f"{choice.weights} cannot hold its numbers"
         )
@@ -72,6 +73,13 @@ class _Packing:
             (place,) = match.places
             return Rewrite((_with_first(program.net.op[place], branch, unpack),), {**weights, layer.weight: None})
         return Rewrite((unpack,), {**weights, layer.weight: None}, at=min(program.readers(layer.weight)))
+
+
+def _own_layer(program: Program, weight: str) -> Optional[Layer]:
+    """The first layer of the weight that is no other net's: those are the ones that samples rounded, and a layer of a
+    branch may have the name of one of them."""
+    layers = (layer for place in program.readers(weight) for layer in layers_at(program, place))
+    return next((layer for layer in layers if layer.weight == weight), None)
 
 
 def _branch(program: Program, weight: str) -> Optional[NetDef]:

@@ -17,7 +17,7 @@ from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.recoloured import ENOUGH, few_colours
+from optimize.quantization.recoloured import ENOUGH, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
 from optimize.quantization.sensitivity import least_float, worst_first
@@ -98,7 +98,7 @@ def quantize(
         assert given is not None
         if calibration == AUTO:
             given = _alike(pair, given, report, progress)
-            methods = methods._replace(recolour=few_colours(given))
+            methods = methods._replace(recolour=of_few_colours(given))
         report.notes += _doubts(len(given))
         builder = integer_builder(pair, given, asked, table, methods, progress)
     else:

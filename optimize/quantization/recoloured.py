@@ -2,12 +2,12 @@
 
 A few dozen pictures hold few of the colours that a network will meet, and an intermediate result may be twice as large
 on a picture of others: a red flower is enough. The same pictures with their colours exchanged stand for those that are
-missing.
+missing. Three channels of unlike ranges are no colours: exchanged, they are nothing that the network will meet.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Collection, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,20 +17,22 @@ from runtime_arm.netdef import Array
 ENOUGH = 100  # pictures, which hold colours enough
 LEAST_SIDE = 8  # of a picture, in pixels
 COLOURS = 3
+MOST_UNLIKE = 2.0  # the widest range of a colour over the narrowest; a few photos have nearly all of each
 
 
-def few_colours(samples: Sequence[Sample]) -> bool:
-    """Whether they are fewer than a hundred pictures of three colours."""
+def of_few_colours(samples: Sequence[Sample]) -> Tuple[str, ...]:
+    """The inputs that are pictures of three colours; none if there are a hundred samples."""
     if not 0 < len(samples) < ENOUGH:
-        return False
-    return any(_colours(np.asarray(values)) is not None for values in samples[0].values())
+        return ()
+    return tuple(name for name in samples[0] if _are_colours(samples, name))
 
 
 class InTwoColours(Sequence[Sample]):
-    """Samples, each followed by itself in other colours: red became green, green blue, and blue red."""
+    """Samples, each followed by itself with these inputs in other colours: red became green, green blue, and blue
+    red."""
 
-    def __init__(self, samples: Sequence[Sample]):
-        self._samples = samples
+    def __init__(self, samples: Sequence[Sample], names: Collection[str]):
+        self._samples, self._names = samples, names
 
     def __len__(self) -> int:
         return 2 * len(self._samples)
@@ -40,12 +42,26 @@ class InTwoColours(Sequence[Sample]):
             return [self[place] for place in range(len(self))[index]]
         place = range(len(self))[index]
         sample = self._samples[place // 2]
-        return {name: _turned(np.asarray(values)) for name, values in sample.items()} if place % 2 else sample
+        return {**sample, **{name: _turned(np.asarray(sample[name])) for name in self._names}} if place % 2 else sample
 
 
-def _colours(values: Array) -> Optional[int]:
-    """The axis of a picture's colours, (N, 3, H, W) or (N, H, W, 3); None for what is no picture."""
-    if values.ndim != 4 or values.dtype.kind not in "uif":
+def _are_colours(samples: Sequence[Sample], name: str) -> bool:
+    """Whether an input is pictures whose three channels have ranges of about one width."""
+    low, high = np.full(COLOURS, np.inf), np.full(COLOURS, -np.inf)
+    for sample in samples:
+        values = np.asarray(sample.get(name))
+        axis = _axis(values)
+        if axis is None:
+            return False
+        others = tuple(index for index in range(values.ndim) if index != axis)
+        low, high = np.minimum(low, values.min(others)), np.maximum(high, values.max(others))
+    widths = high - low
+    return bool(widths.max() <= MOST_UNLIKE * widths.min())
+
+
+def _axis(values: Array) -> Optional[int]:
+    """The axis of a picture's colours, (N, 3, H, W) or (N, H, W, 3); None for what is no picture: floats or bytes."""
+    if values.ndim != 4 or not values.size or not (values.dtype.kind == "f" or values.dtype == np.uint8):
         return None
     for axis, sides in ((1, values.shape[2:]), (3, values.shape[1:3])):
         if values.shape[axis] == COLOURS and min(sides) >= LEAST_SIDE:
@@ -54,5 +70,5 @@ def _colours(values: Array) -> Optional[int]:
 
 
 def _turned(values: Array) -> Array:
-    axis = _colours(values)
+    axis = _axis(values)
     return values if axis is None else np.roll(values, 1, axis)

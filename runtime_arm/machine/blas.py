@@ -86,8 +86,9 @@ def _speak_to(path: str) -> Optional[OpenBlas]:
             continue
         setter.argtypes, setter.restype = [ctypes.c_int], None
         getter.argtypes, getter.restype = [], ctypes.c_int
-        setter = _quiet_setter(library, setter)
         core, config = (_text(library, spelling.format(name)) for name in ("get_corename", "get_config"))
+        if "USE_OPENMP" not in config:  # such threads are not OpenBLAS's own, and OpenMP has a number of its own
+            setter = _quiet_setter(library, setter)
         return OpenBlas(path, getter, setter, core, config, spelling)
     return None
 

@@ -32,11 +32,11 @@ CHOICE = """
 """
 
 
-def choice(then: str, orelse: str) -> Pair:
+def choice(then: str, orelse: str, net: str = CHOICE) -> Pair:
     rng = np.random.default_rng(1)
     values = {name: rng.standard_normal((SIZE, SIZE)).astype(np.float32) for name in ("w", "v", "both")}
     values["b"] = rng.standard_normal(SIZE).astype(np.float32)
-    text = CHOICE.format(then=then, orelse=orelse)
+    text = net.format(then=then, orelse=orelse)
     pair = pair_of(text, values, {"x": (2, SIZE), "c": ()})
     return pair.replace(inputs=[info if info.name == "x" else type(info)("c", (), "bool") for info in pair.inputs])
 
@@ -102,6 +102,20 @@ def test_layers_inside_are_those_of_the_table() -> None:
     table["FC d"] = table["FC d"]._replace(weights="float32")
     small = quantize(pair, None, table=table)
     assert unpackers(small)["then"] == 1
+
+
+def test_a_layer_inside_keeps_its_own_numbers_whatever_its_name() -> None:
+    """Samples round the net's layer of that name, which another one inside is not."""
+    text = CHOICE.replace("Relu(x) -> a", "FC(x, w, b) -> d\n    Relu(d) -> a").replace("FC(a, w, b)", "FC(a, v, b)")
+    pair = choice("both", "both", text)
+    samples = [
+        {"x": x, "c": np.array(True)} for x in np.random.default_rng(4).standard_normal((12, 2, SIZE), np.float32)
+    ]
+    report = QuantizationReport()
+    small = quantize(pair, samples, report=report)
+    assert [(row.layer, bool(row.steps)) for row in report.layers] == [("FC d", True), ("FC d", False), ("FC z", False)]
+    for one, original in zip(answers(small), answers(pair)):
+        assert np.abs(one - original).max() < 0.1 * np.abs(original).max()
 
 
 def test_bodies_of_loops_read_what_is_unpacked_outside() -> None:

@@ -249,7 +249,7 @@ def test_a_few_samples_of_large_numbers_do_not_spoil_the_others(pair: Pair, cali
 def test_ranges_are_whole_unless_others_are_clearly_better_on_samples_that_did_not_choose_them(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "few_colours", lambda samples: False)
+    monkeypatch.setattr(pipeline, "of_few_colours", lambda samples: ())
     auto, whole = (
         quantize(pair, samples(16), activations="int8", calibration=one, equalize=False) for one in ("auto", "minmax")
     )

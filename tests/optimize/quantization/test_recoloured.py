@@ -10,7 +10,7 @@ import pytest
 
 from optimize import quantize
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.recoloured import ENOUGH, InTwoColours, few_colours
+from optimize.quantization.recoloured import ENOUGH, InTwoColours, of_few_colours
 from runtime_arm.netdef import Array
 from tests.optimize.nets import pair_of
 
@@ -23,11 +23,12 @@ Samples = List[Dict[str, Array]]
 
 
 def pictures(count: int, colour: int, seed: int = 0) -> Samples:
-    """Of one colour, (1, 3, 16, 16)."""
+    """Of one colour but for a white pixel, (1, 3, 16, 16)."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(count):
         picture = rng.uniform(0, 0.1, (1, 3, 16, 16))
         picture[:, colour] = rng.uniform(0, 1, (1, 16, 16))
+        picture[:, :, 0, 0] = 1
         found.append({"x": picture.astype(np.float32)})
     return found
 
@@ -44,11 +45,39 @@ def pictures(count: int, colour: int, seed: int = 0) -> Samples:
         ((1, 3, 16, 7), "float32", 12, False),
         ((3, 16, 16), "float32", 12, False),
         ((1, 3, 16, 16), "bool", 12, False),
+        ((1, 3, 16, 16), "int64", 12, False),
+        ((0, 3, 16, 16), "float32", 12, False),
     ],
 )
 def test_what_has_few_colours(shape: Tuple[int, ...], dtype: str, count: int, few: bool) -> None:
     sample = {"size": np.ones((1, 2), np.float32), "x": np.ones(shape, dtype)}
-    assert few_colours([sample] * count) == few
+    assert of_few_colours([sample] * count) == (("x",) if few else ())
+
+
+@pytest.mark.parametrize(("scales", "colours"), [((1, 1.5, 0.8), True), ((1, 4, 16), False), ((1, 1, 0), False)])
+def test_channels_of_unlike_ranges_are_no_colours(scales: Tuple[float, ...], colours: bool) -> None:
+    rng = np.random.default_rng(0)
+    samples = [{"x": rng.uniform(-1, 1, (1, 8, 8, 3)) * scales, "photo": rng.random((1, 3, 8, 8))} for _ in range(5)]
+    assert of_few_colours(samples) == (("x", "photo") if colours else ("photo",))
+
+
+def test_an_input_that_some_samples_lack_is_no_picture() -> None:
+    picture = {"x": np.random.default_rng(0).random((1, 3, 8, 8)), "size": np.ones(1)}
+    assert of_few_colours([picture, {"size": np.ones(1)}]) == ()
+
+
+def test_signals_of_unlike_channels_get_ranges_of_their_own() -> None:
+    """With channels exchanged their ranges would be 16 times as wide."""
+    rng = np.random.default_rng(2)
+    scales = np.array([1, 4, 16], np.float32)[:, np.newaxis, np.newaxis]
+    w = (rng.standard_normal((8, 3, 3, 3)).astype(np.float32) / scales) / 5
+    pair = pair_of(NET, {"w": w, "b": np.zeros(8, np.float32)}, {"x": (1, 3, 16, 16)})
+    samples = [{"x": (rng.uniform(-1, 1, (1, 3, 16, 16)) * scales).astype(np.float32)} for _ in range(16)]
+    small = [
+        quantize(pair, samples[:12], activations="int8", snr=-math.inf, calibration=one) for one in ("auto", "minmax")
+    ]
+    found, plain = map(OutputNoise(pair, samples[12:]).of, small)
+    assert found > plain - 1
 
 
 @pytest.mark.parametrize("axis", [1, 3])
@@ -56,7 +85,7 @@ def test_each_picture_is_followed_by_itself_in_other_colours(axis: int) -> None:
     rng = np.random.default_rng(0)
     shape = (1, 3, 8, 9) if axis == 1 else (1, 8, 9, 3)
     given = [{"x": rng.random(shape), "size": np.array([[8.0, place]])} for place in range(3)]
-    found = InTwoColours(given)
+    found = InTwoColours(given, ["x"])
     assert len(found) == 6
     for place, sample in enumerate(found):
         np.testing.assert_array_equal(sample["size"], given[place // 2]["size"])

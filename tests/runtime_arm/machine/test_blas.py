@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,3 +60,33 @@ def test_no_thread_of_blas_starts_after_a_fork_before_it_is_needed() -> None:
     assert before == multiplied
     assert inside == (before[0] - 1, 1)
     assert after == (before[0] - 1, before[1])
+
+
+class Function:
+    """A function of a library: what ctypes lets one say of it, and what it answers."""
+
+    argtypes: object = None
+    restype: object = None
+
+    def __init__(self, answer: object = None):
+        self.answer = answer
+
+    def __call__(self) -> object:
+        return self.answer
+
+
+@pytest.mark.parametrize(("config", "quiet"), [("OpenBLAS 0.3.21 DYNAMIC_ARCH", True), ("OpenBLAS USE_OPENMP", False)])
+def test_openmp_is_told_the_number_of_threads(monkeypatch: pytest.MonkeyPatch, config: str, quiet: bool) -> None:
+    """It takes its own number for OpenBLAS's where they differ: 4 threads ran where 2 were asked for."""
+    setter: Any = Function()
+    other: Any = Function()
+    library = SimpleNamespace(
+        openblas_set_num_threads=setter,
+        openblas_get_num_threads=Function(4),
+        openblas_get_config=Function(config.encode()),
+    )
+    monkeypatch.setattr("ctypes.CDLL", lambda path: library)
+    monkeypatch.setattr(blas, "_quiet_setter", lambda library, setter: other)
+    found = blas._speak_to("libopenblas.so")
+    assert found is not None
+    assert found.set_threads is (other if quiet else setter)
