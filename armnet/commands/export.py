@@ -16,7 +16,7 @@ TFLite file pictures have their channels last, and all sizes are fixed.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from armnet.arguments import MODELS, add_json, add_shapes
 from runtime_arm.errors import UsageError
@@ -80,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
             "--shape is only for --to onnx or tflite; a pair leaves open the sizes that its source leaves open"
         )
     from armnet.console import note, print_json, progress
-    from armnet.model_files import completed
     from exporter import export
     from runtime_arm.app.display import shape_text, size
     from runtime_arm.app.labels import read_labels
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         "labels": read_labels(args.labels) if args.labels else None,
     }
     with progress("export") as report:
-        pair = export(*completed(args.model), progress=report, **options)
+        pair = export(*_files(args.model), progress=report, **options)
         pair = _fitting_labels(_with_what_was_stored(pair, args.output), args.labels or "the labels")
         pair.save(args.output)
     facts = {
@@ -118,7 +117,6 @@ def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
-    from armnet.model_files import completed
     from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
@@ -139,7 +137,7 @@ def _to_file(args: argparse.Namespace) -> int:
         pair = (
             Pair.load(args.model[0])
             if is_pair
-            else export(*completed(args.model), progress=report, keep_losses=args.keep_losses, signature=args.signature)
+            else export(*_files(args.model), progress=report, keep_losses=args.keep_losses, signature=args.signature)
         )
         shapes = parse_shapes(args.shape)
         if args.to == "caffe2":
@@ -159,6 +157,18 @@ def _to_file(args: argparse.Namespace) -> int:
     else:
         note(f"{' and '.join(facts['files'])}: {size(facts['nbytes'])}")
     return 0
+
+
+def _files(given: List[str]) -> Sequence[Any]:
+    """The files of the model; says which were found beside the one that was given."""
+    from armnet.console import note
+    from armnet.model_files import completed
+
+    files = completed(given)
+    found = [str(file) for file in files if str(file) not in given]
+    if found and len(files) > 1:
+        note(f"armnet: with {' and '.join(found)}")
+    return files
 
 
 def weights_nbytes(pair: Any) -> int:

@@ -298,8 +298,12 @@ def test_of_a_models_files_one_is_enough(armnet: Armnet, tmp_path: Path) -> None
     layer = """layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 2 } }"""
     weights = np.arange(6, dtype=np.float32).reshape(2, 3)
     caffe.pair_of(tmp_path, caffe.net(layer, dims=(1, 3)), {"y": [weights, np.zeros(2)]})
-    for number, given in enumerate([("net.prototxt", "net.caffemodel"), ("net.prototxt",), ("net.caffemodel",)]):
-        assert armnet("export", *(tmp_path / name for name in given), "-o", tmp_path / str(number))[0] == 0
+    files = ["net.prototxt", "net.caffemodel"]
+    for number, given in enumerate([files, files[:1], files[1:]]):
+        status, _, told = armnet("export", *(tmp_path / name for name in given), "-o", tmp_path / str(number))
+        assert status == 0
+        found = files if len(given) == 1 else given
+        assert all((f"with {tmp_path / name}" in told) == (name in found and name not in given) for name in files)
     first, *others = (Pair.load(tmp_path / str(number)) for number in range(3))
     assert all(other.digest == first.digest for other in others)
 
