@@ -12,7 +12,7 @@ are compared again with direct sums, so that engines cannot be the cause.
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from optimize.engines.accuracy import Feeds, difference
 from optimize.engines.error_budget import directly
 from optimize.engines.options import options_of
 from optimize.engines.sample_inputs import drawn
-from optimize.engines.trials import MOST_WORK, Trials, work_of
+from optimize.engines.trials import MOST_WORK, Trial, Trials, work_of
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report, Step
 from optimize.rewriting.shapes import LARGEST_SAMPLE, OTHER, STEP, infer_more, sample_specs
@@ -57,13 +57,17 @@ class Steps(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Inputs, the plain net's outputs for them, the names of the outputs that differ from run to run, and whether the
-    inputs are those that ``drawn`` gives first."""
+    """Inputs, the plain net's outputs for them, the names of the outputs that differ from run to run, whether the
+    inputs are those that ``drawn`` gives first, and the trial that showed the outputs, if it was one."""
 
     feeds: Feeds
     outputs: Dict[str, Any]
     random: Sequence[str]
     first: bool
+    trial: Optional[Trial] = None
+
+
+Outputs = Union[str, Dict[str, Any]]  # of a run, or why it was refused
 
 
 def require_equal(
@@ -92,13 +96,16 @@ def require_equal(
     for specs in _choices(declared, plain, program, refusals, trials):
         known = None if _draws_numbers(plain.predict_net) else trials.outputs(plain, specs)
         sample = (
-            _sample(plain, specs, refusals, like or plain) if known is None else _Sample(drawn(specs), known, (), True)
+            _sample(plain, specs, refusals, like or plain)
+            if known is None
+            else _Sample(drawn(specs), known, (), True, trials.find(plain))
         )
         if sample is None:
             continue
-        outputs = trials.outputs(result, specs) if sample.first else None
-        if _why_other_results(sample, result, dict.fromkeys(sample.outputs, TOLERANCE), outputs):
-            _require_rounding_alone(plain, sample, specs, freeze, steps, report)
+        shown = trials.outputs(result, specs) if sample.first else None
+        outputs = _outputs(result, sample.feeds) if shown is None else shown
+        if _why_other_results(sample, outputs, dict.fromkeys(sample.outputs, TOLERANCE)):
+            _require_rounding_alone(plain, sample, outputs, specs, freeze, steps, report)
         if sample.random and not compared:
             report.notes.append(f"of {', '.join(sample.random)} no values were compared: they are others in every run")
         compared += 1
@@ -108,13 +115,11 @@ def require_equal(
         sample = _sample(plain, specs, refusals, like or plain)
         if sample is None:
             continue
-        try:
-            outputs = _run(result, sample.feeds)
-        except ArmnetError as error:
-            report.notes.append(f"inputs of no elements are refused, which the plain net takes: {first_line(error)}")
-            continue
-        if _why_other_results(sample, result, dict.fromkeys(sample.outputs, TOLERANCE), outputs):
-            _require_rounding_alone(plain, sample, specs, freeze, steps, report)
+        outputs = _outputs(result, sample.feeds)
+        if isinstance(outputs, str):
+            report.notes.append(f"with inputs of no elements {outputs}")
+        elif _why_other_results(sample, outputs, dict.fromkeys(sample.outputs, TOLERANCE)):
+            _require_rounding_alone(plain, sample, outputs, specs, freeze, steps, report)
     if not compared:
         note = f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
         report.notes += [note] if note not in report.notes else []
@@ -123,31 +128,53 @@ def require_equal(
 def _require_rounding_alone(
     plain: Pair,
     sample: _Sample,
+    outputs: Outputs,
     specs: Mapping[str, TensorSpec],
     freeze: Callable[[Pair], Pair],
     steps: Steps,
     report: Report,
 ) -> None:
-    """OptimizationError unless rounding explains why results differ. Both nets run with direct sums."""
-    direct = directly(plain, options_of(plain, specs))
-    sample = sample._replace(outputs=_run(direct, sample.feeds))
-    limits = {name: TOLERANCE + BEYOND_ROUNDING * far for name, far in _carried_by_rounding(direct, sample).items()}
+    """OptimizationError unless rounding explains why the outputs of the result differ.
 
-    def why(pair: Pair) -> Optional[str]:
-        try:
-            frozen = freeze(pair)
-            return _why_other_results(sample, directly(frozen, options_of(frozen, specs)), limits)
-        except ArmnetError as error:
-            return f"it refuses what the plain net takes: {first_line(error)}"
-
-    first = why(steps.after(len(steps.made)))
-    if first:
-        raise _error(first, steps, lambda count: why(steps.after(count)))
+    The plain net runs with direct sums; the net behind the passes does, too, if the outputs differ by more.
+    """
+    trial = sample.trial
+    direct = directly(plain, options_of(plain, specs) if trial is None else trial.options)
+    if trial is None or not trial.direct:
+        sample = sample._replace(outputs=_run(direct, sample.feeds))
+    limits: Mapping[str, float] = {}
+    for limits in _limits(direct, sample):
+        if not _why_other_results(sample, outputs, limits):
+            break
+    else:
+        _require_within(limits, sample, specs, freeze, steps)
     loose = [name for name, limit in limits.items() if not np.isfinite(limit)]
     if loose:
         report.notes.append(
             f"the values of {', '.join(loose)} were not compared: the last bits of inputs decide over them"
         )
+
+
+def _require_within(
+    limits: Mapping[str, float],
+    sample: _Sample,
+    specs: Mapping[str, TensorSpec],
+    freeze: Callable[[Pair], Pair],
+    steps: Steps,
+) -> None:
+    """OptimizationError, naming a step, if the net behind the steps is beyond the limits with direct sums, too."""
+
+    def why(pair: Pair) -> Optional[str]:
+        try:
+            frozen = freeze(pair)
+            direct = directly(frozen, options_of(frozen, specs))
+        except ArmnetError as error:
+            return f"it refuses what the plain net takes: {first_line(error)}"
+        return _why_other_results(sample, _outputs(direct, sample.feeds), limits)
+
+    first = why(steps.after(len(steps.made)))
+    if first:
+        raise _error(first, steps, lambda count: why(steps.after(count)))
 
 
 def _error(first: str, steps: Steps, why: Callable[[int], Optional[str]]) -> OptimizationError:
@@ -189,17 +216,10 @@ def _why_inferred_otherwise(program: Program, pair: Pair) -> Optional[str]:
     return None
 
 
-def _why_other_results(
-    sample: _Sample, pair: Pair, limits: Mapping[str, float], outputs: Optional[Mapping[str, Any]] = None
-) -> Optional[str]:
-    """How the pair's results differ from the sample's; None if they differ by no more than the limits.
-
-    outputs: the pair's, if they are known.
-    """
-    try:
-        outputs = _run(pair, sample.feeds) if outputs is None else outputs
-    except ArmnetError as error:
-        return f"it refuses what the plain net takes: {first_line(error)}"
+def _why_other_results(sample: _Sample, outputs: Outputs, limits: Mapping[str, float]) -> Optional[str]:
+    """How the outputs differ from the sample's; None if they differ by no more than the limits."""
+    if isinstance(outputs, str):
+        return outputs
     if list(outputs) != list(sample.outputs):
         return f"the outputs are {', '.join(outputs)} instead of {', '.join(sample.outputs)}"
     for name, wanted in sample.outputs.items():
@@ -299,6 +319,13 @@ def _run(pair: Pair, feeds: Feeds) -> Dict[str, Any]:
         return predictor.run(feeds)
 
 
+def _outputs(pair: Pair, feeds: Feeds) -> Outputs:
+    try:
+        return _run(pair, feeds)
+    except ArmnetError as error:
+        return f"it refuses what the plain net takes: {first_line(error)}"
+
+
 def _draws_numbers(net: NetDef) -> bool:
     """Whether the result of some operator may differ from run to run."""
     schemas = [find(op) for op in net.op]
@@ -328,9 +355,10 @@ def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
 # The effect of rounding
 
 
-def _carried_by_rounding(plain: Pair, sample: _Sample) -> Dict[str, float]:
-    """How much each output changes if the inputs and weights change in their last bits."""
-    far = dict.fromkeys(sample.outputs, 0.0)
+def _limits(plain: Pair, sample: _Sample) -> Iterator[Mapping[str, float]]:
+    """How far each output may be away, wider with each version of the net whose inputs and weights are changed in
+    their last bits. Most often the first one explains enough."""
+    limits = dict.fromkeys(sample.outputs, TOLERANCE)
     for seed in range(CHANGES):
         rng = np.random.default_rng(seed)
         feeds = {name: _changed(array, rng) for name, array in sample.feeds.items()}
@@ -339,8 +367,8 @@ def _carried_by_rounding(plain: Pair, sample: _Sample) -> Dict[str, float]:
         except ArmnetError:  # the net refuses a weight once it is changed
             outputs = _run(plain, feeds)
         for name, wanted in sample.outputs.items():
-            far[name] = max(far[name], difference(wanted, outputs[name]))
-    return far
+            limits[name] = max(limits[name], TOLERANCE + BEYOND_ROUNDING * difference(wanted, outputs[name]))
+        yield limits
 
 
 def _with_changed_weights(pair: Pair, rng: np.random.Generator) -> Pair:

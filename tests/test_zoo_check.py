@@ -57,10 +57,14 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
         f"{SMALL} dynamo": {"outcome": "not exported", "remark": "no such operator | at all"},
         f"{BAD} dynamo": {"outcome": "ok", "remark": ""},
     }
-    text = page(rows)
+    text = page(rows, ["timm/good", "timm/odd", "timm/late"], "2026-01-02")
+    assert "had found by 2026-01-02.\nIt tried 2 of 3 families." in text
     assert "| exporter | not exported | ok |" in text
     assert "| dynamo | 1 | 1 |" in text
     assert "| script | 0 | 1 |" in text
     assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
     assert f"| {BAD} |" not in text
-    assert "ok of: timm/good, timm/odd." in text
+    assert "Ok by dynamo and script: none." in text
+    assert "Ok by dynamo alone: timm/odd." in text
+    assert "Ok by script alone: timm/good." in text
+    assert "Not tried: timm/late." in text

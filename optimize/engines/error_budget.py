@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from optimize.engines.accuracy import Feeds, Results, relative_error, results
+from optimize.engines.decisions import before_decisions
 from optimize.engines.options import Options, options_of
 from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trial, Trials
@@ -22,12 +23,14 @@ class Budget:
     """Measures errors of a pair and of what engines make of it, on inputs drawn at random.
 
     Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
-    made, and against the pair itself, both computed by direct sums. ``options`` are the pair's; ``is_needed`` says
-    whether the runtime would choose an engine that rounds more than direct sums do.
+    made, and against the pair itself, both computed by direct sums. Where outputs differ by more than ``accuracy`` and
+    the net decides over them, they are those of the numbers by which it decides, against the pair itself (see
+    ``optimize.engines.decisions``). ``options`` are the pair's; ``is_needed`` says whether the runtime would choose an
+    engine that rounds more than direct sums do.
     """
 
-    def __init__(self, plain: Pair, pair: Pair, trials: Trials):
-        self._plain, self._pair, self._trials = plain, pair, trials
+    def __init__(self, plain: Pair, pair: Pair, trials: Trials, accuracy: float):
+        self._plain, self._pair, self._trials, self._accuracy = plain, pair, trials, accuracy
         self._errors: Dict[Tuple[str, ...], float] = {}  # by the engines of the operators
         self._own = trials.of(pair, _rounds)
         self._samples: Sequence[Feeds] = [drawn(trials.specs, seed) for seed in range(self._own.samples)]
@@ -35,14 +38,39 @@ class Budget:
         self.is_needed = _rounds(self.options)
 
     @cached_property
+    def _cut(self) -> Optional[Callable[[Pair], Pair]]:
+        """Leaves of a pair what is measured, where that is not its outputs."""
+        if self._agrees(self._of_plain) and self._agrees(self._of_pair):
+            return None
+        rounding = [one.place for one in self.options if _rounds([one])]
+        return before_decisions(self._pair, self._trials.specs, rounding)
+
+    def _results(self, pair: Pair) -> Results:
+        return results(pair if self._cut is None else self._cut(pair), self._samples)
+
+    def _agrees(self, wanted: Results) -> bool:
+        return relative_error(wanted, self._own.outputs) <= self._accuracy
+
+    @cached_property
+    def _of_pair(self) -> Results:
+        """The pair's own outputs by direct sums."""
+        return results(directly(self._pair, self.options), self._samples)
+
+    @cached_property
+    def _of_plain(self) -> Results:
+        """The plain pair's outputs by direct sums."""
+        if self._plain is self._pair:
+            return self._of_pair
+        options = options_of(self._plain, self._trials.specs)
+        outputs = results(directly(self._plain, options), self._samples)
+        self._trials.keep(self._plain, Trial(options, outputs, len(outputs), direct=True))
+        return outputs
+
+    @cached_property
     def _wanted(self) -> Sequence[Results]:
-        wanted = [results(directly(self._pair, self.options), self._samples)]
-        if self._plain is not self._pair:
-            options = options_of(self._plain, self._trials.specs)
-            outputs = results(directly(self._plain, options), self._samples)
-            self._trials.keep(self._plain, Trial(options, outputs, len(outputs)))
-            wanted.append(outputs)
-        return wanted
+        if self._cut is not None:
+            return [self._results(directly(self._pair, self.options))]
+        return [self._of_pair] if self._plain is self._pair else [self._of_pair, self._of_plain]
 
     @property
     def sees_nothing(self) -> bool:
@@ -54,8 +82,8 @@ class Budget:
         """The error of the pair, perhaps with other engines, by the engines it chooses."""
         engines = _engines(pair)
         if engines not in self._errors:
-            own = self.is_needed and engines == _engines(self._pair)
-            actual = self._own.outputs if own else results(pair, self._samples)
+            own = self.is_needed and self._cut is None and engines == _engines(self._pair)
+            actual = self._own.outputs if own else self._results(pair)
             self._errors[engines] = max(relative_error(wanted, actual) for wanted in self._wanted)
         return self._errors[engines]
 

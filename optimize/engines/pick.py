@@ -57,9 +57,10 @@ def pick_engines(
     the engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated
     list forces engines on operators that have one of them. accuracy: how far outputs may differ from those of
     ``plain``, the pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on
-    random inputs; engines that exceed it are ruled out in the net itself, so that it holds on every machine, first
-    where they gain least. threads: the number to measure for; by default one, and all cores. device: a device beside
-    the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the ``tuning``.
+    random inputs; where outputs differ by more, and the net decides over them, the numbers by which it decides count
+    (see ``decisions``). Engines that exceed it are ruled out in the net itself, so that it holds on every machine,
+    first where they gain least. threads: the number to measure for; by default one, and all cores. device: a device
+    beside the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the ``tuning``.
     report: collects every choice; ruling out engines of an operator is a step, of which stop_after allows this many in
     all. progress: called with what is being done, how many of these are done, and of how many. trials: collects what
     the nets showed, for others who need it.
@@ -118,7 +119,7 @@ class _Picker:
 
         def budget(specs: Dict[str, TensorSpec]) -> Budget:
             trials.specs = specs
-            return Budget(plain, pair, trials)
+            return Budget(plain, pair, trials, accuracy)
 
         self._budget = first_taken(pair.inputs, budget)
         self.specs = trials.specs

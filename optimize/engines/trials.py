@@ -23,12 +23,13 @@ Specs = Mapping[str, TensorSpec]
 
 
 class Trial(NamedTuple):
-    """What a net showed: the options of its operators, its outputs for the inputs drawn from seeds 0, 1, ..., and on
-    how many of these its errors are to be measured."""
+    """What a net showed: the options of its operators, its outputs for the inputs drawn from seeds 0, 1, ..., on how
+    many of these its errors are to be measured, and whether the outputs were computed by direct sums."""
 
     options: List[Options]
     outputs: List[Dict[str, Any]]
     samples: int
+    direct: bool = False
 
 
 class Trials:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping
+from typing import Any, Collection, List, Mapping, Sequence
 
 NOT_EXPORTED = "not exported"
 HEAD = """# Networks of torchvision and timm
 
 `scripts/zoo_check` exports the smallest network of every family with random weights, by both exporters of PyTorch, and
-holds the plain and the optimised pair against onnxruntime. This page is what it found.
-{} of its families were tried.
+holds the plain and the optimised pair against onnxruntime. This page is what one run had found by {day}.
+It tried {tried} of {known} families.
 """
 
 
-def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page: counts by exporter, then every network that is not good, with the reason, and what is known of it."""
+def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: str) -> str:
+    """The page: counts by exporter, then every network that is not good, with the reason, then the good ones and those
+    of the ``families`` that were not tried."""
     outcomes = sorted({row["outcome"] for row in rows.values()})
     exporters = sorted({name.split()[-1] for name in rows})
+    tried = {name.split()[0] for name in rows}
+    known = sorted(tried.union(families))
     lines: List[str] = [
-        HEAD.format(len({name.split()[0] for name in rows})),
+        HEAD.format(day=day, tried=len(tried), known=len(known)),
         f"| exporter | {' | '.join(outcomes)} |",
         "|---|" + "---|" * len(outcomes),
     ]
@@ -31,6 +34,18 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
             family, network, exporter = name.split()
             reason = " ".join(str(row["remark"]).replace("|", "\\|").split())[:200]
             lines.append(f"| {family} {network} | {exporter} | {row['outcome']} | {reason} |")
-    good = sorted({name.split()[0] for name, row in rows.items() if row["outcome"] == "ok"})
-    lines += ["", f"At least one exporter's file is ok of: {', '.join(good) or 'none'}."]
+    good = {one: {name.split()[0] for name, row in rows.items() if _is_good(name, row, one)} for one in exporters}
+    everywhere = set(known).intersection(*good.values())
+    lines += ["", f"Ok by {' and '.join(exporters)}: {_listed(everywhere)}."]
+    for exporter in exporters:
+        lines += ["", f"Ok by {exporter} alone: {_listed(good[exporter] - everywhere)}."]
+    lines += ["", f"Not tried: {_listed(set(known) - tried)}."]
     return "\n".join(lines) + "\n"
+
+
+def _is_good(name: str, row: Mapping[str, Any], exporter: str) -> bool:
+    return bool(row["outcome"] == "ok") and name.endswith(f" {exporter}")
+
+
+def _listed(families: Collection[str]) -> str:
+    return ", ".join(sorted(families)) or "none"

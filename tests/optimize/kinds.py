@@ -440,8 +440,9 @@ def looping(d: Drawing) -> None:
     """
     x, number = latest(d), len(d.ops)
     trips, ends = int(d.draw(st.integers(0, 3))), d.draw(st.sampled_from(["", "never", "never", "early"]))
-    d.weights.update({f"trips{trips}": np.array(trips, np.int64), "true": np.array(True), "one": np.array(1, np.int64)})
-    go = OperatorDef.of("Less", ["trip", "one"], ["more"], domain="onnx") if ends == "early" else None
+    counts = {f"trips{trips}": np.array(trips, np.int64), "trips1": np.array(1, np.int64)}
+    d.weights.update({**counts, "true": np.array(True)})
+    go = OperatorDef.of("Less", ["trip", "trips1"], ["more"], domain="onnx") if ends == "early" else None
     go = go or OperatorDef.of("Copy", ["going"], ["more"])
     body = [
         go,

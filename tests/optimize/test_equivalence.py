@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 import pytest
 
-from optimize import Report, optimize, pipeline
+from optimize import Report, equivalence, optimize, pipeline
 from optimize.engines.accuracy import difference
 from optimize.equivalence import SMALL
 from optimize.rewriting.program import Match, Program, Rewrite
@@ -109,7 +109,7 @@ def test_a_result_that_refuses_what_has_no_elements_is_noted(broken: Break) -> N
     broken("Abs", OperatorDef.of("MaxPool", ["x"], ["y"], kernel=1))
     report = Report()
     optimize(pair_of(net, {"axes": np.array([2])}, {"x": (1, 2, "h", 3)}), report=report)
-    assert "inputs of no elements are refused, which the plain net takes: MaxPool" in report.notes[0]
+    assert "with inputs of no elements it refuses what the plain net takes: MaxPool" in report.notes[0]
 
 
 def test_a_result_that_refuses_valid_inputs_is_refused(broken: Break) -> None:
@@ -139,6 +139,23 @@ def test_rounding_that_the_net_amplifies_is_not_blamed_on_a_step() -> None:
     result = optimize(chaotic(22), report=report)
     assert report.steps_by_pass()["fold_batch_norm"] == 1
     assert len(result.predict_net.op) < len(chaotic(22).predict_net.op)
+
+
+def test_the_effect_of_rounding_is_measured_until_it_explains_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: List[int] = []
+    changed = equivalence._with_changed_weights
+
+    def counted(*given: Any) -> Pair:
+        seeds.append(len(seeds))
+        return changed(*given)
+
+    monkeypatch.setattr(equivalence, "_with_changed_weights", counted)
+    optimize(chaotic(22))
+    assert seeds == [0]
+    monkeypatch.setattr(equivalence, "BEYOND_ROUNDING", 0.0)
+    with pytest.raises(OptimizationError, match="fold_batch_norm"):
+        optimize(chaotic(22))
+    assert len(seeds) == 1 + equivalence.CHANGES
 
 
 def test_random_outputs_are_compared_by_dtype_and_rank() -> None:

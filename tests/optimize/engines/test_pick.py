@@ -254,9 +254,9 @@ def test_errors_are_relative_to_the_largest_magnitude_of_an_output() -> None:
 
 
 def test_errors_of_other_passes_count_against_the_budget() -> None:
-    budget = Budget(convolutions(3), convolutions(2), Trials(sample_specs(convolutions(2).inputs)))
+    budget = Budget(convolutions(3), convolutions(2), Trials(sample_specs(convolutions(2).inputs)), 1e-4)
     assert budget.error(convolutions(2)) > 0.1
-    same = Budget(convolutions(2), convolutions(2), Trials(sample_specs(convolutions(2).inputs)))
+    same = Budget(convolutions(2), convolutions(2), Trials(sample_specs(convolutions(2).inputs)), 1e-4)
     assert same.error(convolutions(2)) < 1e-4
 
 

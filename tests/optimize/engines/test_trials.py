@@ -98,7 +98,7 @@ def test_the_sums_that_measure_errors_are_what_the_plain_net_showed() -> None:
     net = 'net "": x, w, b -> y\n Conv(x, w, b) -> a  kernel=3  pad=1\n Relu(a) -> y'
     plain, pair = (pair_of(net, weights, shapes={"x": (1, 16, 32, 32)}) for _ in range(2))
     trials = Trials(sample_specs(pair.inputs))
-    budget = Budget(plain, pair, trials)
+    budget = Budget(plain, pair, trials, 1e-4)
     assert budget.is_needed
     assert trials.outputs(plain, trials.specs) is None
     assert 0 < budget.error(pair) < 1e-4

@@ -94,6 +94,14 @@ def test_inputs_of_several_joins_all_go_late() -> None:
         assert_close(found["z"], expected({**given, "past": given["other"]}))
 
 
+@pytest.mark.parametrize("empty", ["x", "other"])
+def test_what_is_joined_may_be_empty(empty: str) -> None:
+    given = {**feeds(4), empty: np.zeros((4, 64, 0), np.float32)}
+    net = executor("Concat(other, past, x) -> whole, _  axis=2\n Exp(whole) -> y")
+    wanted = np.exp(np.concatenate([given["other"], given["past"], given["x"]], 2))
+    assert_close(net.run(given, ["y"])["y"], wanted)
+
+
 def test_workers_get_the_same() -> None:
     given = feeds(3)
     net = executor(JOINED, workers=2)
