@@ -32,7 +32,7 @@ CHOICES: Sequence[Callable[[int], int]] = (
     lambda size: 0 if size == FIRST else size,
 )
 LONGEST = 1 << 16  # bytes of a blob whose content is kept
-LEAST = 2  # choices that must know a shape: in any two of them every open size differs
+LEAST = 2  # sizes of an axis behind the first among the choices that know a shape
 
 
 class OpenShapes:
@@ -84,10 +84,11 @@ class OpenShapes:
 
     def known(self, name: str) -> Known:
         """The data type and the sizes on which the choices agree; None for what they leave open."""
-        specs = [spec for spec in self.of(name) if spec is not None]
+        found = [(choice(OTHER), spec) for choice, spec in zip(CHOICES, self.of(name)) if spec is not None]
+        specs = [spec for _, spec in found]
         dtypes, ranks = {spec.dtype for spec in specs}, {len(spec.shape) for spec in specs}
         dtype = next(iter(dtypes)) if len(dtypes) == 1 else None
-        if len(specs) < LEAST or len(ranks) != 1:
+        if len({size for size, _ in found}) < LEAST or len(ranks) != 1:
             return dtype, None
         sizes = zip(*(spec.shape for spec in specs))
         return dtype, tuple(each[0] if len(set(each)) == 1 else None for each in sizes)

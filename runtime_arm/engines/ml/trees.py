@@ -144,8 +144,10 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
         return "takes sums and averages alone"
     if forest.members:
         return "takes no set membership"
-    several = np.unique(forest.target).size > 1 or _targets(op) > 2 or numbers(op, "base_values").size > 1
-    if op.type == "TreeEnsembleClassifier" and several and not _surely_scored(forest, _targets(op)):
+    targets, bases = _targets(op), numbers(op, "base_values").size
+    several = np.unique(forest.target).size > 1 or targets > 2 or bases > 1
+    needed = targets if several else int(bases > 0 and not forest.target.any())
+    if op.type == "TreeEnsembleClassifier" and needed and not _surely_scored(forest, needed):
         return "a row may end without a score for some class"
     return None
 

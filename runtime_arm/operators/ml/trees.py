@@ -120,9 +120,10 @@ def tree_ensemble_classifier(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]
     is that of the second label. If no weight is negative, that label wins above 0.5, and the scores are (1 - s, s);
     otherwise it wins above 0, and they are (-s, s). With LOGISTIC they are (logistic(-s), logistic(s)) in both cases.
     Where leaves give weight to both of two classes, the label is the second if its score is above 0, and integers are 1
-    and 0 whatever the labels are. One base value is class 0's then; of two, the second is added to the score of class
-    0, and the scores are (-s, s). Where they give weight to one class alone, two base values make the scores
-    (s + base_values[0], 0) for class 0 and (0, base_values[1]) for class 1.
+    and 0 whatever the labels are. A row without a weight for class 1 has one score s, which decides; without base
+    values the scores are (-s, s), as above. One base value is added to class 0's score if a leaf gives one; of two, the
+    second is added to the score of class 0, and the scores are (-s, s). Where leaves give weight to one class alone,
+    two base values make the scores (s + base_values[0], 0) for class 0 and (0, base_values[1]) for class 1.
     Source: ONNX, ai.onnx.ml 1 and 3.
     """
     labels = labels_of(op, "classlabels_int64s")
@@ -145,7 +146,7 @@ def classified(op: OperatorDef, forest: Forest, totals: Array, touched: Array) -
     base = base_values(op, (0, 1, labels.size))
     used = np.unique(forest.target)
     if labels.size <= 2 and used.size <= 1 and base.size < 2:
-        return _one_score(op, forest, totals, base, labels, transform)
+        return _one_score(forest, totals, np.broadcast_to(touched, totals.shape), base, labels, transform)
     if labels.size == 2:
         return _two_scores(forest, totals, np.broadcast_to(touched, totals.shape), base, labels, transform)
     if base.size == labels.size:
@@ -155,9 +156,12 @@ def classified(op: OperatorDef, forest: Forest, totals: Array, touched: Array) -
     return [labels[best], transformed(totals, transform).astype(np.float32)]
 
 
-def _one_score(op: OperatorDef, forest: Forest, totals: Array, base: Array, labels: Array, transform: str) -> List[Any]:
+def _one_score(forest: Forest, totals: Array, touched: Array, base: Array, labels: Array, transform: str) -> List[Any]:
+    """Labels and scores of one class, or of two of which leaves score one; the rest as for ``_two_scores``."""
     only = int(forest.target[0]) if forest.target.size else 0
-    score = totals[:, only] + (base[0] if base.size and only == 0 else 0.0)
+    score = totals[:, only]
+    if base.size and only == 0:
+        score = np.where(touched[:, 0] | (labels.size == 1), score + base[0], score)
     positive = bool((forest.weight >= 0).all())
     wins = score > (0.5 if positive and labels.size == 2 else 0.0)
     chosen = label_pair(labels)[wins.astype(np.intp)]
@@ -181,8 +185,11 @@ def _two_scores(forest: Forest, totals: Array, touched: Array, base: Array, labe
     elif base.size == 2:
         zero, one = np.where(has_zero, zero + base[0], 0.0), np.where(has_one, base[1], 0.0)
     elif base.size:
-        zero = zero + base[0]
+        zero = np.where(has_zero, zero + base[0], 0.0)
     least = 0.5 if not apart and (forest.weight >= 0).all() else 0.0
     wins = np.where(has_one, one, zero) > least
     chosen = label_pair(labels[:0] if apart and labels.dtype != object else labels)[wins.astype(np.intp)]
-    return [chosen, transformed(np.stack([zero, one], axis=1), transform).astype(np.float32)]
+    scores = transformed(np.stack([zero, one], axis=1), transform)
+    if not base.size and transform != "PROBIT":
+        scores = np.where(has_one[:, None], scores, both_classes(zero, transform, False))
+    return [chosen, scores.astype(np.float32)]

@@ -16,6 +16,8 @@ _parser: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "s
 FEW_CHOICES = 3  # repetitions and alternatives, none within a repetition, with which Python's own takes little time
 MOST_STEPS = 10_000
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
+_CHARACTERS = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
+_KINDS = (*_REPEATS, *_CHARACTERS, "AT", "SUBPATTERN", "BRANCH")
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _CATEGORIES = {"DIGIT": frozenset("0123456789"), "SPACE": frozenset(" \t\n\r\f\v"), "WORD": _WORD}
 
@@ -24,19 +26,26 @@ Step = Tuple[str, Any]  # "char" and a test of it; "goto" and steps; "at" and a 
 
 @lru_cache(maxsize=64)
 def linear_expression(pattern: str, flags: int) -> Optional[LinearExpression]:
-    """The expression if Python's own may take long for it, else None. ValueError if RE2 has no such expression."""
+    """The expression if Python's own may take long for it or match otherwise, else None. ValueError if RE2 has no such
+    expression."""
     tree = _parser.parse(pattern, flags)
     return LinearExpression(tree, tree.state.flags) if _choices(tree) > FEW_CHOICES else None
 
 
 def _choices(tree: Any, repeated: bool = False) -> int:
-    """How many repetitions and alternatives there are; many if one is within a repetition."""
+    """How many repetitions and alternatives there are; many if one is within a repetition, and if there is a \\B, which
+    an empty text has in RE2, but not in Python before 3.14."""
     count = 0
     for kind, value in tree:
-        is_repeat, is_branch = str(kind) in _REPEATS, str(kind) == "BRANCH"
+        name = str(kind)
+        if name not in _KINDS:
+            raise ValueError(f"RE2 has no {name.lower()}")
+        is_repeat, is_branch = name in _REPEATS, name == "BRANCH"
         if (is_repeat and value[0] != value[1]) or is_branch:
             count += FEW_CHOICES + 1 if repeated else 1
-        inner = [value[2]] if is_repeat else value[1] if is_branch else [value[-1]] if str(kind) == "SUBPATTERN" else []
+        if str(value) == "AT_NON_BOUNDARY":
+            count += FEW_CHOICES + 1
+        inner = [value[2]] if is_repeat else value[1] if is_branch else [value[-1]] if name == "SUBPATTERN" else []
         count += sum(_choices(one, repeated or (is_repeat and value[1] > 1)) for one in inner)
     return count
 
@@ -95,7 +104,7 @@ class LinearExpression:
     def _add(self, tree: Any, flags: int) -> None:
         for kind, value in tree:
             name = str(kind)
-            if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+            if name in _CHARACTERS:
                 self._emit("char", _test(name, value, flags))
             elif name == "AT":
                 self._emit("at", _place(str(value), bool(flags & _parser.SRE_FLAG_MULTILINE)))
@@ -103,10 +112,8 @@ class LinearExpression:
                 self._add(value[3], (flags | value[1]) & ~value[2])
             elif name == "BRANCH":
                 self._add_branches(value[1], flags)
-            elif name in _REPEATS:
-                self._add_repeat(value, flags)
             else:
-                raise ValueError(f"RE2 has no {name.lower()}")
+                self._add_repeat(value, flags)
 
     def _add_branches(self, branches: Sequence[Any], flags: int) -> None:
         ends = []
@@ -121,7 +128,10 @@ class LinearExpression:
     def _add_repeat(self, repeat: Tuple[int, int, Any], flags: int) -> None:
         least, most, tree = repeat
         for _ in range(least):
+            before = len(self._steps)
             self._add(tree, flags)
+            if len(self._steps) == before:
+                return
         if most == _parser.MAXREPEAT:
             fork = self._emit("goto", [])
             self._add(tree, flags)

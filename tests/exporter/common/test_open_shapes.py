@@ -71,6 +71,19 @@ def test_where_one_choice_alone_is_left_nothing_is_known() -> None:
     assert net.dims("x") is None
 
 
+def test_a_size_that_all_choices_left_share_is_not_known() -> None:
+    """A table of positions that ends, and a filter that is longer than the shortest sequences that are tried."""
+    net = builder((None, 3, None))
+    filters, positions = np.zeros((8, 3, 40), np.float32), np.zeros(300, np.float32)
+    for name, value in (("w", filters), ("table", positions), ("none", np.zeros(1, np.int64)), ("two", np.array([2]))):
+        net.constant(name, value)
+    add(add(net, "Shape", ["x"], "s"), "Gather", ["s", "two"], "length")
+    for op, inputs, output in (("Slice", ["table", "none", "length"], "rows"), ("Add", ["x", "rows"], "a")):
+        net.add(OperatorDef.of(op, inputs, [output], domain="onnx"))
+    assert net.dims("a") == (None, 3, None)
+    assert add(net, "Conv", ["a", "w"], "y", kernels=[40]).dims("y") is None
+
+
 def test_a_declared_shape_counts_where_inference_knows_less() -> None:
     net = builder((None, 3))
     net.hint("y", FLOAT, (None, 9))

@@ -135,6 +135,29 @@ def test_two_scores_for_two_classes_answer_as_onnxruntime_does(
             assert_engines_match_reference(op, [x])
 
 
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize(
+    ("weights", "base"),
+    [
+        ([(1, 0, 0.75), (2, 0, 0.25), (2, 1, 0.5)], []),
+        ([(1, 0, -0.75), (2, 1, 0.5)], []),
+        ([(1, 1, 0.5), (2, 1, 0.25), (2, 0, 1.0)], [0.5]),
+        ([(1, 0, 0.75)], [0.5]),
+        ([(1, 0, -0.75)], [0.25]),
+    ],
+    ids=["class 1 not", "either", "class 0 not", "none", "none, mixed"],
+)
+def test_rows_without_a_weight_for_a_class_answer_as_in_onnxruntime(weights: Any, base: Any, transform: str) -> None:
+    bases = {"base_values": base} if base else {}
+    op = classifier(**stump(weights, post_transform=transform, classlabels_int64s=[4, 9], **bases))
+    x = np.array([[-1], [0], [1]], np.float32)
+    chosen, scores = witness(op, [x], [np.int64, np.float32])
+    ours = lookup(op).evaluate(op, [x])
+    assert ours[0].tolist() == chosen.tolist()
+    assert_close(ours[1], scores, terms=2)
+    assert_engines_match_reference(op, [x])
+
+
 @pytest.mark.parametrize("count", [0, 1, 3000])
 def test_any_number_of_rows_descends_many_trees(count: int) -> None:
     random = np.random.RandomState(0)

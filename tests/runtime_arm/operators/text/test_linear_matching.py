@@ -50,11 +50,30 @@ def test_ordinary_patterns_are_left_to_python(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "rule"),
-    [(r"(a)(\1*)*", "RE2 has no groupref"), ("(?:(?=a)a*)*", "RE2 has no assert"), ("((a*){999}){999}", "too many")],
+    [
+        (r"(a)(\1*)*", "RE2 has no groupref"),
+        (r"(a)\1", "RE2 has no groupref"),
+        ("(?:(?=a)a*)*", "RE2 has no assert"),
+        ("(?=(a+)+b)a", "RE2 has no assert"),
+        ("((a*){999}){999}", "too many"),
+    ],
 )
 def test_what_re2_does_not_take_is_refused(pattern: str, rule: str) -> None:
     with pytest.raises(ArgumentError, match=rule):
         expression(matches(pattern), pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(?:){999999999}", "(?:(?:a{0}){60000}){60000}", "(?:(?:){60000}){60000,}"])
+def test_what_is_empty_is_repeated_once(pattern: str) -> None:
+    found = linear_expression(f"{pattern}a*b*c*d*", re.ASCII)
+    assert found is not None
+    assert [found.fullmatch(text) for text in ("ab", "ba")] == [True, False]
+
+
+def test_an_empty_text_has_no_bound_of_a_word() -> None:
+    texts = np.array(["", "a"], object)
+    (wanted,) = witness(matches(r"\B"), [texts], [np.bool_])
+    assert lookup(matches("")).evaluate(matches(r"\B"), [texts])[0].tolist() == wanted.tolist() == [True, False]
 
 
 PIECES = ["a", "b", "A", ".", "[ab]", "[^a]", r"[^\w]", r"\w", r"\d", r"\s", r"\W", "[a-c0]", r"\b", "^"]
