@@ -1,12 +1,16 @@
 """Where a net decides by numbers: behind a TopK or a NonZero, a last bit makes one row of an output another.
 
-There the errors of engines do not show; they show in the numbers by which the net decides.
+Where engines make a net decide otherwise, their errors do not show in its outputs; they show in the numbers by which
+it decides.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Dict, Mapping, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
+from optimize.engines.accuracy import Results
 from optimize.rewriting.shapes import infer_more
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -16,30 +20,45 @@ from runtime_arm.registry.specs import TensorSpec
 Specs = Mapping[str, Optional[TensorSpec]]
 
 
-def before_decisions(
-    pair: Pair, inputs: Mapping[str, TensorSpec], places: Collection[int]
-) -> Optional[Callable[[Pair], Pair]]:
-    """Cuts a pair with this one's operators, whatever their engines, down to what makes the floats by which it decides.
+class Cut(NamedTuple):
+    """A part of a net, by the places of its operators: what makes the floats by which the net decides, and the choices,
+    which are made by these alone."""
+
+    places: AbstractSet[int]
+    floats: Sequence[str]
+    choices: Sequence[str]
+
+    def of(self, pair: Pair) -> Pair:
+        """This part of a pair, whatever its engines; floats and choices are its outputs."""
+        ops = tuple(op for place, op in enumerate(pair.predict_net.op) if place in self.places)
+        names = tuple(dict.fromkeys([*self.floats, *self.choices]))
+        return pair.replace(predict_net=pair.predict_net.replace(op=ops, external_output=names), outputs=())
+
+    def measured(self, found: Results) -> Results:
+        """The floats alone."""
+        return [{name: one[name] for name in self.floats} for one in found]
+
+    def chooses_otherwise(self, wanted: Results, actual: Results) -> bool:
+        """Whether integers or truths among the choices differ."""
+        pairs = [(one[name], other[name]) for one, other in zip(wanted, actual) for name in self.choices]
+        return any(np.asarray(a).dtype.kind in "iub" and not np.array_equal(a, b) for a, b in pairs)
+
+
+def before_decisions(pair: Pair, inputs: Mapping[str, TensorSpec], places: Collection[int]) -> Optional[Cut]:
+    """The part of a pair before it decides.
 
     inputs: their specs. places: operators whose errors are to show. None if the net decides over no output that may be
     of floats, or if one of these operators is behind a decision or leads to none.
     """
     net = pair.predict_net
-    decided, read = _decisions(net, _inferred(pair, inputs))
+    decided, read, choices = _decisions(net, _inferred(pair, inputs))
     if decided.isdisjoint(net.external_output):
         return None
     made = {name for op in net.op for name in op.output}
     shown = [*read, *(name for name in net.external_output if name in made - decided and name not in read)]
-    kept = _makers(net.op, shown)
-    if not shown or not kept.issuperset(places):
+    if not shown or not _makers(net.op, shown).issuperset(places):
         return None
-
-    def cut(other: Pair) -> Pair:
-        ops = tuple(op for place, op in enumerate(other.predict_net.op) if place in kept)
-        head = other.predict_net.replace(op=ops, external_output=tuple(shown))
-        return other.replace(predict_net=head, outputs=())
-
-    return cut
+    return Cut(_makers(net.op, [*shown, *choices]), shown, choices)
 
 
 def _inferred(pair: Pair, inputs: Mapping[str, TensorSpec]) -> Specs:
@@ -48,19 +67,22 @@ def _inferred(pair: Pair, inputs: Mapping[str, TensorSpec]) -> Specs:
     return infer_more(net, {**constants, **inputs})[0]
 
 
-def _decisions(net: NetDef, specs: Specs) -> Tuple[Set[str], Dict[str, None]]:
-    """The blobs that depend on a decision, but for integers that are outputs, and the float blobs that are read by what
-    decides or is behind a decision."""
+def _decisions(net: NetDef, specs: Specs) -> Tuple[Set[str], Dict[str, None], List[str]]:
+    """The blobs that depend on a decision, but for integers that are outputs; the float blobs that are read by what
+    decides or is behind a decision; and what the first decisions make."""
     behind: Set[str] = set()
     read: Dict[str, None] = {}
+    choices: List[str] = []
     made: Set[str] = set()
     for op in net.op:
         floats = [name for name in op.reads() if name in made - behind and _is_of_floats(specs.get(name))]
-        if not behind.isdisjoint(op.reads()) or (floats and _decides(op, specs)):
+        is_behind = not behind.isdisjoint(op.reads())
+        if is_behind or (floats and _decides(op, specs)):
+            choices += [] if is_behind else [name for name in op.output if name]
             behind.update(name for name in op.output if name)
             read.update(dict.fromkeys(floats))
         made.update(name for name in op.output if name)
-    return {name for name in behind if specs.get(name) is None or _is_of_floats(specs[name])}, read
+    return {name for name in behind if specs.get(name) is None or _is_of_floats(specs[name])}, read, choices
 
 
 def _decides(op: OperatorDef, specs: Specs) -> bool:

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from optimize.engines.accuracy import Feeds, Results, relative_error, results
-from optimize.engines.decisions import before_decisions
+from optimize.engines.decisions import Cut, before_decisions
 from optimize.engines.options import Options, options_of
 from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trial, Trials
@@ -23,8 +23,8 @@ class Budget:
     """Measures errors of a pair and of what engines make of it, on inputs drawn at random.
 
     Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
-    made, and against the pair itself, both computed by direct sums. Where outputs differ by more than ``accuracy`` and
-    the net decides over them, they are those of the numbers by which it decides, against the pair itself (see
+    made, and against the pair itself, both computed by direct sums. Where outputs differ by more than ``accuracy``
+    because the net decides otherwise, they are those of the numbers by which it decides, against the pair itself (see
     ``optimize.engines.decisions``). ``options`` are the pair's; ``is_needed`` says whether the runtime would choose an
     engine that rounds more than direct sums do.
     """
@@ -38,15 +38,21 @@ class Budget:
         self.is_needed = _rounds(self.options)
 
     @cached_property
-    def _cut(self) -> Optional[Callable[[Pair], Pair]]:
-        """Leaves of a pair what is measured, where that is not its outputs."""
+    def _cut(self) -> Optional[Cut]:
+        """The part of the net that is measured, where that is not the whole."""
         if self._agrees(self._of_plain) and self._agrees(self._of_pair):
             return None
         rounding = [one.place for one in self.options if _rounds([one])]
-        return before_decisions(self._pair, self._trials.specs, rounding)
+        cut = before_decisions(self._pair, self._trials.specs, rounding)
+        if cut is None:
+            return None
+        own, direct = (results(cut.of(one), self._samples) for one in (self._pair, directly(self._pair, self.options)))
+        return cut if cut.chooses_otherwise(direct, own) else None
 
     def _results(self, pair: Pair) -> Results:
-        return results(pair if self._cut is None else self._cut(pair), self._samples)
+        if self._cut is None:
+            return results(pair, self._samples)
+        return self._cut.measured(results(self._cut.of(pair), self._samples))
 
     def _agrees(self, wanted: Results) -> bool:
         return relative_error(wanted, self._own.outputs) <= self._accuracy
