@@ -7,7 +7,6 @@ pattern; what RE2 has no word for, such as references to groups, is refused.
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from importlib import import_module
 from typing import Any, Callable, FrozenSet, Iterable, List, Optional, Sequence, Tuple
 
@@ -24,7 +23,6 @@ _CATEGORIES = {"DIGIT": frozenset("0123456789"), "SPACE": frozenset(" \t\n\r\f\v
 Step = Tuple[str, Any]  # "char" and a test of it; "goto" and steps; "at" and a test of a place; "match"
 
 
-@lru_cache(maxsize=64)
 def linear_expression(pattern: str, flags: int) -> Optional[LinearExpression]:
     """The expression if Python's own may take long for it or match otherwise, else None. ValueError if RE2 has no such
     expression."""

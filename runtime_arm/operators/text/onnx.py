@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
@@ -44,11 +45,20 @@ def expression(op: OperatorDef, pattern: str) -> Union[re.Pattern[str], LinearEx
     ArgumentError for what Python does not take, such as \\C and \\pN, or takes otherwise: classes of POSIX, and other
     letters than ASCII's without regard to case. Where Python's may take exponential time it is a ``LinearExpression``.
     """
+    try:
+        return _compiled(pattern)
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
+        raise ArgumentError(op, f"{pattern!r} cannot be used as a regular expression: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Union[re.Pattern[str], LinearExpression]:
+    """``expression``, made once for all texts. ValueError, or what Python raises, if there is none."""
     if "[:" in pattern:
-        raise ArgumentError(op, f"classes of POSIX in {pattern!r} are not supported")
+        raise ValueError("classes of POSIX are not supported")
     flags = "".join(re.findall(r"\(\?([a-zA-Z]+)", pattern))
     if "i" in flags and not pattern.isascii():
-        raise ArgumentError(op, f"letters beyond ASCII without regard to case, in {pattern!r}, are not supported")
+        raise ValueError("letters beyond ASCII without regard to case are not supported")
 
     def translated(piece: re.Match[str]) -> str:
         text = piece.group()
@@ -56,11 +66,8 @@ def expression(op: OperatorDef, pattern: str) -> Union[re.Pattern[str], LinearEx
             return _INSIDE.sub(lambda inner: _OF_CLASS.get(inner.group(), inner.group()), text)
         return text if text == "$" and "m" in flags else _OF_PATTERN.get(text, text)
 
-    try:
-        compiled = re.compile(_PIECE.sub(translated, pattern), re.ASCII)
-        return linear_expression(compiled.pattern, re.ASCII) or compiled
-    except (re.error, OverflowError, RecursionError, ValueError) as error:
-        raise ArgumentError(op, f"{pattern!r} is no regular expression: {error}") from error
+    compiled = re.compile(_PIECE.sub(translated, pattern), re.ASCII)
+    return linear_expression(compiled.pattern, re.ASCII) or compiled
 
 
 @operator("StringConcat", domain="onnx", inputs=2, dtypes=("object",))

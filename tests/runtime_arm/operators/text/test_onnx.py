@@ -59,10 +59,10 @@ def test_stop_words_match_in_any_case_unless_case_sensitive() -> None:
 @pytest.mark.parametrize(
     ("op", "rule"),
     [
-        (op_of("RegexFullMatch", pattern="(a"), "is no regular expression"),
+        (op_of("RegexFullMatch", pattern="(a"), "cannot be used as a regular expression"),
         (op_of("RegexFullMatch", pattern="[[:alpha:]]"), "classes of POSIX"),
         (op_of("RegexFullMatch", pattern="(?i)é"), "letters beyond ASCII"),
-        (op_of("RegexFullMatch", pattern="(?u)a"), "is no regular expression"),
+        (op_of("RegexFullMatch", pattern="(?u)a"), "cannot be used as a regular expression"),
         (op_of("StringNormalizer", case_change_action="TITLE"), "case_change_action must be one of NONE, LOWER, UPPER"),
     ],
 )
