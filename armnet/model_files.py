@@ -9,7 +9,7 @@ from typing import List, Sequence, Tuple
 
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
-from runtime_arm.pair.metadata import MODEL
+from runtime_arm.pair.metadata import FILES, MODEL, is_pair
 
 PARTS = (".prototxt", ".caffemodel", ".pb", ".pbtxt")  # of models that are two files
 _WHOLE = (".onnx", ".tflite", ".pyz")
@@ -80,10 +80,20 @@ def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
     return list(paths)
 
 
-def is_pair(path: AnyPath) -> bool:
-    """Whether a folder holds a pair."""
+def check_pair_folder(path: AnyPath) -> None:
+    """UsageError, with what to do, unless a pair may be written here: into a new or empty folder, or over a pair that
+    armnet wrote. Asked before the work begins, so that neither it nor what lies there is lost."""
     folder = Path(path)
-    return folder.is_dir() and ((folder / MODEL).exists() or any(folder.glob("*predict_net.pb")))
+    if not folder.is_dir():
+        if folder.exists():
+            raise UsageError(f"{path}: is a file, not a folder")
+        return
+    names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
+    if names and not {*FILES, MODEL} <= set(names):
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise UsageError(
+            f"{path}: holds {listed}, which are no pair of armnet's; name a new folder, for instance {folder / 'pair'}"
+        )
 
 
 def is_saved_model(path: AnyPath) -> bool:

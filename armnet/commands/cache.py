@@ -79,7 +79,7 @@ def _emptied(root: Path, names: List[str]) -> int:
 
 
 def _rows(folder: Path) -> List[Dict[str, Any]]:
-    """The entries of a part of the cache; what is no room is one entry."""
+    """The entries of a part of the cache; what is no room is one entry, if anything is in it."""
     import time
 
     from runtime_arm.machine.cache import ROOMS, entries, entry_of
@@ -94,6 +94,7 @@ def _rows(folder: Path) -> List[Dict[str, Any]]:
             "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used)),
         }
         for entry in found
+        if folder.name in ROOMS or entry.nbytes
     ]
 
 

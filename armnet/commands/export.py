@@ -80,10 +80,12 @@ def run(args: argparse.Namespace) -> int:
             "--shape is only for --to onnx or tflite; a pair leaves open the sizes that its source leaves open"
         )
     from armnet.console import note, print_json, progress
+    from armnet.model_files import check_pair_folder
     from exporter import export
     from runtime_arm.app.display import shape_text, size
     from runtime_arm.app.labels import read_labels
 
+    check_pair_folder(args.output)
     options: Dict[str, Any] = {
         "preprocessing": args.preprocessing,
         "task": args.task,
@@ -117,6 +119,7 @@ def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
+    from armnet.model_files import check_pair_folder
     from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
@@ -141,6 +144,7 @@ def _to_file(args: argparse.Namespace) -> int:
         )
         shapes = parse_shapes(args.shape)
         if args.to == "caffe2":
+            check_pair_folder(args.output)
             to_caffe2(pair).save(args.output)
             files = [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
         elif args.to == "onnx":

@@ -143,6 +143,7 @@ def _add_reports(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
+    from armnet.model_files import check_pair_folder
     from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport
@@ -150,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
     from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
 
+    check_pair_folder(args.output)
     for path in filter(None, (args.html, args.write_table)):
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise UsageError(f"{path}: its folder does not exist")

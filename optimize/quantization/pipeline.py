@@ -89,7 +89,10 @@ def quantize(
     integers = not asked_for <= {FLOAT32, DYNAMIC}
     demanding = snr is not None or accept is not None
     if (integers or demanding) and not given:
-        raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
+        raise UsageError(
+            "integer activations, and what is demanded of the pair, need samples, and there are none; "
+            "armnet quantize takes them by --data"
+        )
     if {"int8", "int16"} <= asked_for:
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
     _check_methods(calibration, rounding)

@@ -126,7 +126,9 @@ def test_the_model_answers(tmp_path: Path) -> None:
 def test_the_command_lists_and_empties(armnet: Armnet, folder: Path) -> None:
     assert armnet("cache")[0] == 0
     pair_of(DIGITS)
+    (folder.parent / "evaluations").mkdir()  # one has nothing in it
     (folder.parent / "machines").mkdir()
+    (folder.parent / "machines" / "disk").write_bytes(bytes(10))
     status, out, _ = armnet("cache", "--json")
     assert status == 0
     facts = json.loads(out)

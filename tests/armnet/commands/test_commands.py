@@ -191,6 +191,43 @@ def test_bad_models_are_refused_and_nothing_is_written(armnet: Armnet, tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.onnx", "noise.onnx", "truncated.onnx"]
 
 
+def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for words in (
+        ("export", DEMO / "digits.onnx"),
+        ("export", digits, "--to", "caffe2"),
+        ("optimize", digits),
+        ("quantize", digits),
+        ("train", digits, "--data", DEMO / "held_back.npz"),
+        ("teach", digits, "--data", DEMO),
+    ):
+        refused(armnet(*words, "-o", tmp_path), "holds notes.txt, which are no pair", str(tmp_path / "pair"))
+        refused(armnet(*words, "-o", tmp_path / "notes.txt"), "notes.txt: is a file, not a folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_pair_replaces_the_pair_that_was_there_but_no_net_of_another(
+    armnet: Armnet, digits: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".gitignore").touch()
+    for _ in range(2):
+        assert armnet("export", DEMO / "digits.onnx", "-o", tmp_path)[0] == 0
+    assert armnet("optimize", tmp_path, "-o", tmp_path)[0] == 0
+    (tmp_path / "model.json").unlink()
+    refused(armnet("optimize", tmp_path, "-o", tmp_path), "init_net.pb, predict_net.pb", "no pair of armnet's")
+
+
+def test_a_folder_is_no_file_to_write(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    refused(armnet("pack", digits, "-o", tmp_path), "is a folder; name a file")
+    refused(armnet("export", digits, "--to", "onnx", "-o", tmp_path), "is a folder; name a file")
+
+
+def test_a_misspelled_command_is_told_with_the_one_that_is_meant(armnet: Armnet) -> None:
+    _, _, told = armnet("exprot", "model.onnx")
+    assert told == "armnet: there is no command 'exprot'; did you mean 'export'? armnet --help tells more\n"
+    refused(armnet("frobnicate"), "there are export, models", "armnet --help")
+
+
 def test_an_output_that_cannot_be_written_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file"), "file")
