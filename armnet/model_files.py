@@ -84,9 +84,10 @@ def check_pair_folder(path: AnyPath) -> None:
     """UsageError, with what to do, unless a pair may be written here: into a new or empty folder, or over a pair that
     armnet wrote. Asked before the work begins, so that neither it nor what lies there is lost."""
     folder = Path(path)
+    file = next((place for place in (folder, *folder.parents) if place.is_file()), None)
+    if file is not None:
+        raise UsageError(f"{file}: is a file, not a folder")
     if not folder.is_dir():
-        if folder.exists():
-            raise UsageError(f"{path}: is a file, not a folder")
         return
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     if names and not {*FILES, MODEL} <= set(names):

@@ -202,7 +202,8 @@ def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path
         ("teach", digits, "--data", DEMO),
     ):
         refused(armnet(*words, "-o", tmp_path), "holds notes.txt, which are no pair", str(tmp_path / "pair"))
-        refused(armnet(*words, "-o", tmp_path / "notes.txt"), "notes.txt: is a file, not a folder")
+        for place in (tmp_path / "notes.txt", tmp_path / "notes.txt" / "pair"):
+            refused(armnet(*words, "-o", place), f"{tmp_path / 'notes.txt'}: is a file, not a folder")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
