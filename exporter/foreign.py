@@ -43,7 +43,7 @@ def _is_safetensors(head: bytes) -> bool:
 
 
 _HDF5 = b"\x89HDF\r\n"
-PAIR = "the other commands take it as it is, and export --to onnx, tflite or caffe2 writes it in another format"
+PAIR = "the other commands take it as it is, and armnet export --to onnx, tflite or caffe2 writes it in another format"
 TENSORFLOW = "armnet converts it where TensorFlow is installed: pip install tensorflow"
 TORCH_PACKAGES = "pip install torch onnxscript"
 TORCH = "export it where PyTorch runs: torch.onnx.export(model, example, 'model.onnx')"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; for --to onnx or tflite also a pair")
+    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; with --to also a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="the folder to write, or the file")
     parser.add_argument(
         "--to",
@@ -119,7 +119,7 @@ def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_folder, is_source
     from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
@@ -136,11 +136,11 @@ def _to_file(args: argparse.Namespace) -> int:
             "export a pair with them, then that pair"
         )
     with progress("export") as report:
-        is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
+        sources = _files(args.model)
         pair = (
-            Pair.load(args.model[0])
-            if is_pair
-            else export(*_files(args.model), progress=report, keep_losses=args.keep_losses, signature=args.signature)
+            export(*sources, progress=report, keep_losses=args.keep_losses, signature=args.signature)
+            if len(sources) > 1 or is_source(sources[0])
+            else Pair.load(sources[0])
         )
         shapes = parse_shapes(args.shape)
         if args.to == "caffe2":
@@ -175,7 +175,7 @@ def _files(given: List[str]) -> Sequence[Any]:
     return files
 
 
-def weights_nbytes(pair: Any) -> int:
+def weights_nbytes(pair: Pair) -> int:
     """The bytes of all weights that init_net holds."""
     arrays = [
         array

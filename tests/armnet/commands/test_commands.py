@@ -167,7 +167,7 @@ def test_unsuitable_inputs_are_refused(armnet: Armnet, digits: Path, tmp_path: P
     (tmp_path / "noise.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     refused(armnet("run", digits, "--input", tmp_path / "rank.npy"), "image", "4 dimensions")
     refused(armnet("run", digits, "--input", tmp_path / "dtype.npy"), "float32", "float64")
-    refused(armnet("run", digits, "--input", tmp_path / "channels.npy"), "Conv")
+    refused(armnet("run", digits, "--input", tmp_path / "channels.npy"), "Conv", "declared (batch, 1, 8, 8)")
     refused(armnet("run", digits, "--input", tmp_path / "names.npz"), "picture", "image")
     refused(armnet("run", digits, "--input", f"other={tmp_path / 'rank.npy'}"), "'other'", "image")
     refused(armnet("run", digits, "--input", tmp_path / "noise.npy"), "noise.npy")
@@ -344,6 +344,11 @@ def test_of_a_models_files_one_is_enough(armnet: Armnet, tmp_path: Path) -> None
         assert all((f"with {tmp_path / name}" in told) == (name in found and name not in given) for name in files)
     first, *others = (Pair.load(tmp_path / str(number)) for number in range(3))
     assert all(other.digest == first.digest for other in others)
+    (tmp_path / "alone").mkdir()
+    for name in files:
+        (tmp_path / name).rename(tmp_path / "alone" / name)
+    assert armnet("export", tmp_path / "alone", "--to", "onnx", "-o", tmp_path / "net.onnx")[0] == 0
+    assert Pair.load(tmp_path / "0").outputs[0].name == onnx.load(tmp_path / "net.onnx").graph.output[0].name
 
 
 @pytest.mark.parametrize(
