@@ -135,6 +135,8 @@ def _to_file(args: argparse.Namespace) -> int:
             f"--caffe2-compatible, --preprocessing and --labels are not for --to {args.to}: "
             "export a pair with them, then that pair"
         )
+    if args.to == "caffe2":
+        check_pair_folder(args.output)
     with progress("export") as report:
         sources = _files(args.model)
         pair = (
@@ -144,7 +146,6 @@ def _to_file(args: argparse.Namespace) -> int:
         )
         shapes = parse_shapes(args.shape)
         if args.to == "caffe2":
-            check_pair_folder(args.output)
             to_caffe2(pair).save(args.output)
             files = [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
         elif args.to == "onnx":

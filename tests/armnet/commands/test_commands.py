@@ -201,9 +201,10 @@ def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path
         ("train", digits, "--data", DEMO / "held_back.npz"),
         ("teach", digits, "--data", DEMO),
     ):
-        refused(armnet(*words, "-o", tmp_path), "holds notes.txt, which are no pair", str(tmp_path / "pair"))
+        refused(armnet(*words, "-o", tmp_path), "holds notes.txt, but no pair of armnet's", str(tmp_path / "pair"))
         for place in (tmp_path / "notes.txt", tmp_path / "notes.txt" / "pair"):
             refused(armnet(*words, "-o", place), f"{tmp_path / 'notes.txt'}: is a file, not a folder")
+        refused(armnet(*words, "-o", tmp_path / ("long" * 200)), "File name too long")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
