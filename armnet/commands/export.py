@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
         )
     from armnet.console import note, print_json, progress
     from armnet.model_files import check_pair_folder
+    from armnet.weights import weights_nbytes
     from exporter import export
     from runtime_arm.app.display import shape_text, size
     from runtime_arm.app.labels import read_labels
@@ -174,18 +175,6 @@ def _files(given: List[str]) -> Sequence[Any]:
     if found and len(files) > 1:
         note(f"armnet: with {' and '.join(found)}")
     return files
-
-
-def weights_nbytes(pair: Pair) -> int:
-    """The bytes of all weights that init_net holds."""
-    arrays = [
-        array
-        for op in pair.init_net.op
-        for arg in op.arg
-        for array in (arg.t, arg.floats, arg.ints)
-        if array is not None
-    ]
-    return sum(array.nbytes for array in arrays)
 
 
 def _info(info: Any) -> Dict[str, Any]:

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
-    from armnet.commands.export import weights_nbytes
+    from armnet.weights import weights_nbytes
     from optimize.rewriting.report import operator_counts
 
     return {

@@ -224,7 +224,7 @@ def _unpacking(pair: Any) -> Dict[str, Any]:
     """Time and memory of a run here, by when weights are unpacked. packed: what the packed weights take besides."""
     from time import process_time
 
-    from armnet.commands.export import weights_nbytes
+    from armnet.weights import weights_nbytes
     from optimize.engines.sample_inputs import drawn
     from optimize.rewriting.shapes import sample_specs
     from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
@@ -271,7 +271,7 @@ def _table(path: str) -> Dict[str, Any]:
 
 
 def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
-    from armnet.commands.export import weights_nbytes
+    from armnet.weights import weights_nbytes
 
     return {
         "pair": output,

@@ -80,7 +80,7 @@ class MaskMeasure:
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
         """The picture under the true mask, and under the answer."""
-        from armnet.evaluation.pictures import picture_of
+        from armnet.page.pictures import picture_of
 
         picture = picture_of(example.value)
         if picture is None:
