@@ -198,7 +198,7 @@ def count_action(args: argparse.Namespace) -> int:
 
 def prepare_action(args: argparse.Namespace) -> int:
     """Makes emulated machines, or prints the hash of their recipes."""
-    from device_tests.host.emulation import prepare
+    from device_tests.host import prepare
 
     if args.key:
         key = prepare.key()
