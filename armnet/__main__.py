@@ -10,20 +10,16 @@ from importlib import import_module
 from typing import List, Optional
 
 from armnet.commands import COMMANDS
-from runtime_arm.app.command_line import Parser, guarded
+from runtime_arm.app.command_line import BLAS_PATIENCE, LIVELY, Parser, guarded
 from runtime_arm.errors import suggestion
 from runtime_arm.version import VERSION
-
-LIVELY = 50_000  # objects between two searches for garbage: a start makes as many, and hardly any is garbage
-
-PATIENCE = "22"  # idle threads of OpenBLAS spin for 2**22 ticks, a millisecond or two, and not for 2**26
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs one command; returns its exit status, 2 after one line on stderr for a mistake in what was asked."""
     words = sys.argv[1:] if argv is None else argv
     gc.set_threshold(LIVELY)
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", PATIENCE)
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", BLAS_PATIENCE)
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     return guarded("armnet", lambda: _run(words))
@@ -33,8 +29,8 @@ def _run(words: List[str]) -> int:
     if not words or words[0].startswith("-"):
         _overview().parse_args(words or ["--help"])
     if words[0] not in COMMANDS:
-        near = suggestion(words[0], COMMANDS)
-        _overview().error(f"there is no command {words[0]!r}; there are {', '.join(COMMANDS)}{near}")
+        near = suggestion(words[0], COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+        _overview().error(f"there is no command {words[0]!r}{near}")
     module = import_module(f"armnet.commands.{words[0]}")
     parser = Parser(prog=f"armnet {words[0]}", description=module.__doc__)
     module.add_arguments(parser)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any, Dict
+
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
 
 MODELS = "an .onnx or .tflite file, a .prototxt and its .caffemodel, or init_net.pb and predict_net.pb"
 FILES = ".npy, .npz, a picture, or NAME=FILE for the input of that name"
 PAIR = f"the folder of a pair, a bundle (.pyz), or {MODELS}"
+_KEYS = ("resize", "crop", "channels", "scale", "mean", "std", "layout")  # of the preprocessing, with an option each
 
 
 def add_pair(parser: argparse.ArgumentParser, optional: bool = False) -> None:
@@ -50,3 +55,50 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def add_shapes(parser: argparse.ArgumentParser, purpose: str) -> None:
     """--shape, which ``armnet.shapes`` reads."""
     parser.add_argument("--shape", nargs="+", action="extend", default=[], metavar="NAME=N,N,...", help=purpose)
+
+
+def add_preprocessing(parser: argparse.ArgumentParser) -> None:
+    """--preprocessing, and the options that change single keys of it: how a picture becomes an input."""
+    pictures = parser.add_argument_group("preparing pictures (default: as the pair's model.json says)")
+    pictures.add_argument(
+        "--preprocessing", metavar="RULE", help="imagenet, caffe, inception, 0..1, -1..1, yolo, audio, JSON, or a file"
+    )
+    pictures.add_argument("--resize", nargs="+", type=int, metavar="N", help="height and width, or the shorter side")
+    pictures.add_argument("--crop", nargs=2, type=int, metavar="N", help="height and width to cut from the middle")
+    pictures.add_argument("--channels", choices=["RGB", "BGR", "GRAY"], help="the order of the channels")
+    pictures.add_argument("--scale", type=float, metavar="F", help="the factor for pixel values 0..255")
+    pictures.add_argument(
+        "--mean", nargs="+", type=float, metavar="M", help="subtracted after scaling: one number, or one per channel"
+    )
+    pictures.add_argument(
+        "--std", nargs="+", type=float, metavar="S", help="the divisor after that: one number, or one per channel"
+    )
+    pictures.add_argument("--layout", choices=["NCHW", "NHWC"], help="the order of the dimensions")
+
+
+def opened(args: argparse.Namespace) -> Model:
+    """The model that these arguments ask for; its notes go to stderr."""
+    from armnet.console import note
+    from armnet.opening import open as open_model
+    from armnet.shapes import parse_shapes
+
+    return open_model(
+        args.pair,
+        args.labels,
+        args.task,
+        args.preprocessing,
+        threads=args.threads,
+        device=args.device,
+        half=args.half,
+        shapes=parse_shapes(args.shape),
+        changes=_changes(args),
+        notice=lambda text: note(f"armnet: {text}"),
+    )
+
+
+def _changes(args: argparse.Namespace) -> Dict[str, Any]:
+    """The keys of the preprocessing that options change."""
+    given = {key: getattr(args, key) for key in _KEYS if getattr(args, key) is not None}
+    if len(given.get("resize", ())) == 1:
+        given["resize"] = given["resize"][0]
+    return given

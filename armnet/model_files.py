@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import List, Sequence, Tuple
 
 from runtime_arm.errors import UsageError
-from runtime_arm.files import AnyPath
-from runtime_arm.pair.metadata import MODEL
+from runtime_arm.files import AnyPath, one_line_errors
+from runtime_arm.pair.metadata import FILES, MODEL, is_pair
 
 PARTS = (".prototxt", ".caffemodel", ".pb", ".pbtxt")  # of models that are two files
 _WHOLE = (".onnx", ".tflite", ".pyz")
@@ -80,10 +80,21 @@ def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
     return list(paths)
 
 
-def is_pair(path: AnyPath) -> bool:
-    """Whether a folder holds a pair."""
+def check_pair_folder(path: AnyPath) -> None:
+    """UsageError, with what to do, unless a pair may be written here: into a new or empty folder, or over a pair that
+    armnet wrote. Asked before the work begins, so that neither it nor what lies there is lost."""
     folder = Path(path)
-    return folder.is_dir() and ((folder / MODEL).exists() or any(folder.glob("*predict_net.pb")))
+    with one_line_errors(path):
+        file = next((place for place in (folder, *folder.parents) if place.is_file()), None)
+        there = list(folder.iterdir()) if folder.is_dir() else []
+    if file is not None:
+        raise UsageError(f"{file}: is a file, not a folder")
+    names = sorted(entry.name for entry in there if not entry.name.startswith("."))
+    if names and not {*FILES, MODEL} <= set(names):
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise UsageError(
+            f"{path}: holds {listed}, but no pair of armnet's; name a new folder, for instance {folder / 'pair'}"
+        )
 
 
 def is_saved_model(path: AnyPath) -> bool:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional
 
 from runtime_arm.errors import FormatError
+from runtime_arm.pair.archive import PAIR_FOLDER
+from runtime_arm.pair.metadata import MODEL, is_pair
 
 HEAD = 4096  # bytes read to recognise a file
 
@@ -41,6 +43,7 @@ def _is_safetensors(head: bytes) -> bool:
 
 
 _HDF5 = b"\x89HDF\r\n"
+PAIR = "the other commands take it as it is, and armnet export --to onnx, tflite or caffe2 writes it in another format"
 TENSORFLOW = "armnet converts it where TensorFlow is installed: pip install tensorflow"
 TORCH_PACKAGES = "pip install torch onnxscript"
 TORCH = "export it where PyTorch runs: torch.onnx.export(model, example, 'model.onnx')"
@@ -90,7 +93,7 @@ def _described(path: Path) -> Optional[str]:
     if path.suffix.lower() in SUFFIXES and path.exists():
         return SUFFIXES[path.suffix.lower()]
     if path.is_dir():
-        return f"a TensorFlow SavedModel; {TENSORFLOW}" if is_saved_model(path) else None
+        return _folder(path)
     if not path.is_file():
         return None
     head = head_of(path)
@@ -98,8 +101,19 @@ def _described(path: Path) -> Optional[str]:
         return "an empty file"
     if head.startswith(b"PK\x03\x04"):
         return _archive(path)
+    if head.startswith(b"#!") and f"{PAIR_FOLDER}/{MODEL}" in (_names(path) or ()):
+        return f"a bundle, which holds a pair already; {PAIR}"
     kind = next((kind for kind in KINDS if kind.begins(head)), None)
     return kind and f"{kind.name}; {kind.advice}"
+
+
+def _folder(path: Path) -> str:
+    """What a folder is: the names of a model's files say so."""
+    if is_saved_model(path):
+        return f"a TensorFlow SavedModel; {TENSORFLOW}"
+    if is_pair(path):
+        return f"a pair already; {PAIR}"
+    return "a folder; name the file of a model in it"
 
 
 def head_of(path: Path) -> bytes:

@@ -29,4 +29,4 @@ def support(
     """
     options = ExportOptions(caffe2_compatible, keep_losses, signature)
     inside = entered(sources)
-    return format_of(inside, "inspect").support(inside, options)
+    return format_of(inside, "check").support(inside, options)

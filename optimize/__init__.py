@@ -39,6 +39,8 @@ __all__ = ["Report", "optimize", "pick_engines", "quantize"]
 
 Shapes = Mapping[str, Sequence[int]]
 
+_TUNING_DROPPED = f"{TUNING} belongs to another net and was dropped; armnet optimize --engines measure makes a new one"
+
 
 @memory_for("optimize")
 def optimize(
@@ -117,9 +119,7 @@ def optimize(
     progress("comparison with the plain net", 0, 1)
     require_equal(pair.inputs, known, result.replace(tuning=None), program, steps, report, trials)
     if pair.tuning is not None and result.tuning is None:
-        report.notes.append(
-            f"{TUNING} belongs to another net and was dropped; armnet optimize --engines measure makes a new one"
-        )
+        report.notes.append(_TUNING_DROPPED)
     if paranoid:
         report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
     return result.replace(inputs=pair.inputs)

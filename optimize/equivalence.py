@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -69,6 +70,7 @@ class _Sample(NamedTuple):
 
 
 Outputs = Union[str, Dict[str, Any]]  # of a run, or why it was refused
+Specs = Mapping[str, TensorSpec]  # of the inputs, by name
 
 
 def require_equal(
@@ -87,26 +89,16 @@ def require_equal(
     pair, before any step. trials: what both showed before, which need not be computed again. like: a pair whose plan
     tells how much work a run of ``plain`` is, where that of ``plain`` itself does not.
     """
-    freeze = _frozen(plain)
-    plain, result = freeze(plain), freeze(result)
-    first = _why_inferred_otherwise(program, result)
-    if first:
-        raise _error(first, steps, lambda count: _why_inferred_otherwise(program, freeze(steps.after(count))))
+    both = _Both(plain, result, steps, report, like)
+    both.require(lambda pair: _why_inferred_otherwise(program, pair), both.result)
     refusals: List[str] = []
     compared = 0
-    for specs in _choices(declared, plain, program, refusals, trials):
-        known = None if _draws_numbers(plain.predict_net) else trials.outputs(plain, specs)
-        sample = (
-            _sample(plain, specs, refusals, like or plain)
-            if known is None
-            else _Sample(drawn(specs), known, (), True, trials.find(plain))
-        )
+    for specs in _choices(declared, both.plain, program, refusals, trials):
+        sample = both.sample(specs, refusals, trials)
         if sample is None:
             continue
-        shown = trials.outputs(result, specs) if sample.first else None
-        outputs = _outputs(result, sample.feeds) if shown is None else shown
-        if _why_other_results(sample, outputs, dict.fromkeys(sample.outputs, TOLERANCE)):
-            _require_rounding_alone(plain, sample, outputs, specs, freeze, steps, report)
+        shown = trials.outputs(both.result, specs) if sample.first else None
+        both.require_outputs(specs, sample, _outputs(both.result, sample.feeds) if shown is None else shown)
         if sample.random and not compared:
             report.notes.append(f"of {', '.join(sample.random)} no values were compared: they are others in every run")
         compared += 1
@@ -115,84 +107,74 @@ def require_equal(
     if compared:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # means of nothing are NaN
-            _require_equal_without_elements(declared, plain, result, program, freeze, steps, report, like or plain)
-    if not compared:
+            for specs in _empty_choices(declared, program):
+                both.require_outputs_without_elements(specs)
+    else:
         note = f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
         report.notes += [note] if note not in report.notes else []
 
 
-def _require_equal_without_elements(
-    declared: Sequence[TensorInfo],
-    plain: Pair,
-    result: Pair,
-    program: Program,
-    freeze: Callable[[Pair], Pair],
-    steps: Steps,
-    report: Report,
-    like: Pair,
-) -> None:
-    """OptimizationError if the results differ for a batch of no elements, or for no length. A refusal is noted."""
-    for specs in _empty_choices(declared, program):
-        sample = _sample(plain, specs, [], like)
+class _Both:
+    """The plain net and the net behind the steps, with the same weights where an init_net draws them at random."""
+
+    def __init__(self, plain: Pair, result: Pair, steps: Steps, report: Report, like: Optional[Pair]):
+        self._freeze = _frozen(plain)
+        self.plain, self.result = self._freeze(plain), self._freeze(result)
+        self._steps, self._report, self._like = steps, report, like or self.plain
+
+    def require(self, why: Callable[[Pair], Optional[str]], pair: Optional[Pair] = None) -> None:
+        """OptimizationError, naming a step, if ``why`` finds fault with the pair, by default that behind all steps."""
+
+        def why_after(count: int) -> Optional[str]:
+            return why(self._freeze(self._steps.after(count)))
+
+        first = why_after(len(self._steps.made)) if pair is None else why(pair)
+        if first:
+            raise _error(first, self._steps, why_after)
+
+    def sample(self, specs: Specs, refusals: List[str], trials: Trials) -> Optional[_Sample]:
+        """The sample that a trial showed, else a new one; None, with the reason in ``refusals``, if there is none."""
+        known = None if _draws_numbers(self.plain.predict_net) else trials.outputs(self.plain, specs)
+        if known is None:
+            return _sample(self.plain, specs, refusals, self._like)
+        return _Sample(drawn(specs), known, (), True, trials.find(self.plain))
+
+    def require_outputs(self, specs: Specs, sample: _Sample, outputs: Outputs) -> None:
+        """OptimizationError unless the outputs of the result are the sample's, or rounding explains why not."""
+        if _why_other_results(sample, outputs, dict.fromkeys(sample.outputs, TOLERANCE)):
+            self._require_rounding_alone(specs, sample, outputs)
+
+    def require_outputs_without_elements(self, specs: Specs) -> None:
+        """The same, for a batch of no elements or no length, which the plain net may refuse. A refusal is noted."""
+        sample = _sample(self.plain, specs, [], self._like)
         if sample is None:
-            continue
-        outputs = _outputs(result, sample.feeds)
+            return
+        outputs = _outputs(self.result, sample.feeds)
         if isinstance(outputs, str):
-            report.notes.append(f"with inputs of no elements {outputs}")
-        elif _why_other_results(sample, outputs, dict.fromkeys(sample.outputs, TOLERANCE)):
-            _require_rounding_alone(plain, sample, outputs, specs, freeze, steps, report)
+            self._report.notes.append(f"with inputs of no elements {outputs}")
+        else:
+            self.require_outputs(specs, sample, outputs)
 
+    def _require_rounding_alone(self, specs: Specs, sample: _Sample, outputs: Outputs) -> None:
+        """OptimizationError unless rounding explains why the outputs of the result differ.
 
-def _require_rounding_alone(
-    plain: Pair,
-    sample: _Sample,
-    outputs: Outputs,
-    specs: Mapping[str, TensorSpec],
-    freeze: Callable[[Pair], Pair],
-    steps: Steps,
-    report: Report,
-) -> None:
-    """OptimizationError unless rounding explains why the outputs of the result differ.
-
-    The plain net runs with direct sums; the net behind the passes does, too, if the outputs differ by more.
-    """
-    trial = sample.trial
-    direct = directly(plain, options_of(plain, specs) if trial is None else trial.options)
-    if trial is None or not trial.direct:
-        sample = sample._replace(outputs=_run(direct, sample.feeds))
-    limits: Mapping[str, float] = {}
-    for limits in _limits(direct, sample):
-        if not _why_other_results(sample, outputs, limits):
-            break
-    else:
-        _require_within(limits, sample, specs, freeze, steps)
-    loose = [name for name, limit in limits.items() if not np.isfinite(limit)]
-    if loose:
-        report.notes.append(
-            f"the values of {', '.join(loose)} were not compared: the last bits of inputs decide over them"
-        )
-
-
-def _require_within(
-    limits: Mapping[str, float],
-    sample: _Sample,
-    specs: Mapping[str, TensorSpec],
-    freeze: Callable[[Pair], Pair],
-    steps: Steps,
-) -> None:
-    """OptimizationError, naming a step, if the net behind the steps is beyond the limits with direct sums, too."""
-
-    def why(pair: Pair) -> Optional[str]:
-        try:
-            frozen = freeze(pair)
-            direct = directly(frozen, options_of(frozen, specs))
-        except ArmnetError as error:
-            return f"it refuses what the plain net takes: {first_line(error)}"
-        return _why_other_results(sample, _outputs(direct, sample.feeds), limits)
-
-    first = why(steps.after(len(steps.made)))
-    if first:
-        raise _error(first, steps, lambda count: why(steps.after(count)))
+        The plain net runs with direct sums; the net behind the steps does, too, if the outputs differ by more.
+        """
+        trial = sample.trial
+        direct = directly(self.plain, options_of(self.plain, specs) if trial is None else trial.options)
+        if trial is None or not trial.direct:
+            sample = sample._replace(outputs=_run(direct, sample.feeds))
+        limits: Mapping[str, float] = {}
+        for limits in _limits(direct, sample):
+            if not _why_other_results(sample, outputs, limits):
+                break
+        else:
+            self.require(partial(_why_beyond, limits, sample, specs))
+        loose = [name for name, limit in limits.items() if not np.isfinite(limit)]
+        if loose:
+            self._report.notes.append(
+                f"the values of {', '.join(loose)} were not compared: the last bits of inputs decide over them"
+            )
 
 
 def _error(first: str, steps: Steps, why: Callable[[int], Optional[str]]) -> OptimizationError:
@@ -261,12 +243,21 @@ def _described(output: Any) -> str:
     return f"{values.dtype.name}{list(values.shape)}" if isinstance(values, np.ndarray) else type(output).__name__
 
 
+def _why_beyond(limits: Mapping[str, float], sample: _Sample, specs: Specs, pair: Pair) -> Optional[str]:
+    """How the outputs of a pair by direct sums differ from the sample's; None if they are within the limits."""
+    try:
+        direct = directly(pair, options_of(pair, specs))
+    except ArmnetError as error:
+        return f"it refuses what the plain net takes: {first_line(error)}"
+    return _why_other_results(sample, _outputs(direct, sample.feeds), limits)
+
+
 # The samples
 
 
 def _choices(
     declared: Sequence[TensorInfo], plain: Pair, program: Program, refusals: List[str], trials: Trials
-) -> Iterator[Mapping[str, TensorSpec]]:
+) -> Iterator[Specs]:
     """The input specs to try: those of the example, small, odd and usual sizes, and all others that are known.
 
     Of the open sizes, those for which the plain net's results are known come first.
@@ -288,7 +279,7 @@ def _choices(
             yield specs
 
 
-def _empty_choices(declared: Sequence[TensorInfo], program: Program) -> Iterator[Mapping[str, TensorSpec]]:
+def _empty_choices(declared: Sequence[TensorInfo], program: Program) -> Iterator[Specs]:
     """The input specs to try in which an open size is 0, unless all outputs are known to have no elements then."""
     weights = program.weights
     constants = {name: weights.spec(name) for op in program.net.op for name in op.reads() if name in weights}
@@ -302,7 +293,7 @@ def _empty_choices(declared: Sequence[TensorInfo], program: Program) -> Iterator
                 yield specs
 
 
-def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str], like: Pair) -> Optional[_Sample]:
+def _sample(plain: Pair, specs: Specs, refusals: List[str], like: Pair) -> Optional[_Sample]:
     """A sample that the plain net accepts; None if it refuses or takes too long, with the reason in ``refusals``."""
     shapes = {name: spec.shape for name, spec in specs.items()}
     try:
@@ -321,7 +312,7 @@ def _sample(plain: Pair, specs: Mapping[str, TensorSpec], refusals: List[str], l
     return _Sample(feeds, outputs, [name for name in outputs if difference(outputs[name], again[name])], first)
 
 
-def _taken(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any], bool]:
+def _taken(predictor: Predictor, specs: Specs) -> Tuple[Feeds, Dict[str, Any], bool]:
     """Inputs that the net accepts, its outputs for them, and whether they are the first that were drawn; integers are
     small if it refuses larger ones."""
     try:

@@ -100,6 +100,8 @@ def write_file(path: AnyPath, chunks: Iterable[Chunk], called: Optional[AnyPath]
     called: the name of the file in error messages, if the user knows it by another one.
     """
     target, called = Path(path), path if called is None else called
+    if target.is_dir():
+        raise ResourceError(f"{os.fspath(called)}: is a folder; name a file")
     if target.exists() and not target.is_file():  # a device or a pipe: /dev/stdout
         with one_line_errors(called):
             _write(target, chunks)

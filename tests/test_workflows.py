@@ -82,7 +82,7 @@ def test_no_step_lets_an_expression_write_its_script(path: Path) -> None:
 
 
 def test_the_action_keeps_what_the_command_says_must_be_kept() -> None:
-    from device_tests.host.emulation.prepare import KEPT
+    from device_tests.host.prepare import KEPT
 
     (cache,) = [step for step in steps_of(ACTIONS[0]) if step.get("uses", "").startswith("actions/cache@")]
     kept = [line.rpartition("/")[2] for line in cache["with"]["path"].split("\n") if line]

@@ -13,8 +13,9 @@ Whatever is removed is made again when it is needed.
 from __future__ import annotations
 
 import argparse
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List
 
 from armnet.arguments import add_json
 from runtime_arm.errors import ResourceError, UsageError
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if freed is not None:
         note(f"armnet: freed {size(freed).strip()}")
-    cells = [[row["part"], row["entry"], row["holds"], size(row["nbytes"]), row["used"]] for row in rows]
+    cells = [[row["part"], row["entry"], row["holds"], size(row["nbytes"]), row["used"]] for row in _shown(rows)]
     if cells:
         print_table(["part", "entry", "holds", "bytes", "last used"], cells, right=["bytes"])
     total = sum(row["nbytes"] for row in rows)
@@ -54,6 +55,22 @@ def run(args: argparse.Namespace) -> int:
         f"limit of pairs, programs, code and plans {size(limit).strip()}"
     )
     return 0
+
+
+def _shown(rows: List[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
+    """The rows of the table: entries of which nothing but a hash is known are one row a part."""
+    for part, entries in groupby(rows, key=lambda row: str(row["part"])):
+        unnamed = []
+        for row in entries:
+            if row["holds"]:
+                yield row
+            else:
+                unnamed.append(row)
+        if len(unnamed) == 1:
+            yield unnamed[0]
+        elif unnamed:
+            nbytes, used = sum(row["nbytes"] for row in unnamed), max(row["used"] for row in unnamed)
+            yield {"part": part, "entry": f"{len(unnamed)} entries", "holds": "", "nbytes": nbytes, "used": used}
 
 
 def _folders(root: Path) -> List[Path]:
@@ -79,7 +96,7 @@ def _emptied(root: Path, names: List[str]) -> int:
 
 
 def _rows(folder: Path) -> List[Dict[str, Any]]:
-    """The entries of a part of the cache; what is no room is one entry."""
+    """The entries of a part of the cache; what is no room is one entry, if anything is in it."""
     import time
 
     from runtime_arm.machine.cache import ROOMS, entries, entry_of
@@ -94,6 +111,7 @@ def _rows(folder: Path) -> List[Dict[str, Any]]:
             "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used)),
         }
         for entry in found
+        if folder.name in ROOMS or entry.nbytes
     ]
 
 

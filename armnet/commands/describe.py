@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.model_files import is_pair
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
+    from runtime_arm.pair.metadata import is_pair
 
     pair = pair_of(args.pair)
     changed = bool(args.task or args.set or args.labels or args.preprocessing)

@@ -30,7 +30,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from armnet.arguments import PAIR, add_device, add_json, add_labels_and_task, add_shapes, add_threads
+from armnet.arguments import (
+    PAIR,
+    add_device,
+    add_json,
+    add_labels_and_task,
+    add_preprocessing,
+    add_shapes,
+    add_threads,
+    opened,
+)
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,8 +50,6 @@ WIDEST = 12  # classes of a confusion matrix that is printed whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from armnet.commands.run import add_preprocessing_arguments
-
     parser.add_argument("pair", metavar="PAIR", help=PAIR)
     parser.add_argument("data", metavar="DATA", nargs="+", help="examples whose answers are known, see above")
     parser.add_argument(
@@ -83,11 +90,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_threads(parser)
     add_device(parser)
     add_json(parser)
-    add_preprocessing_arguments(parser)
+    add_preprocessing(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.run import opened
     from armnet.console import note, print_json, progress
     from armnet.evaluation.data import data_of
     from armnet.evaluation.evaluate import evaluate, options_for

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; for --to onnx or tflite also a pair")
+    parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; with --to also a pair")
     parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="the folder to write, or the file")
     parser.add_argument(
         "--to",
@@ -80,10 +80,13 @@ def run(args: argparse.Namespace) -> int:
             "--shape is only for --to onnx or tflite; a pair leaves open the sizes that its source leaves open"
         )
     from armnet.console import note, print_json, progress
+    from armnet.model_files import check_pair_folder
+    from armnet.weights import weights_nbytes
     from exporter import export
     from runtime_arm.app.display import shape_text, size
     from runtime_arm.app.labels import read_labels
 
+    check_pair_folder(args.output)
     options: Dict[str, Any] = {
         "preprocessing": args.preprocessing,
         "task": args.task,
@@ -117,6 +120,7 @@ def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from armnet.console import note, print_json, progress
+    from armnet.model_files import check_pair_folder, is_source
     from armnet.onnx_file import save_onnx
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
@@ -132,12 +136,14 @@ def _to_file(args: argparse.Namespace) -> int:
             f"--caffe2-compatible, --preprocessing and --labels are not for --to {args.to}: "
             "export a pair with them, then that pair"
         )
+    if args.to == "caffe2":
+        check_pair_folder(args.output)
     with progress("export") as report:
-        is_pair = len(args.model) == 1 and (Path(args.model[0]).is_dir() or args.model[0].endswith(".pyz"))
+        sources = _files(args.model)
         pair = (
-            Pair.load(args.model[0])
-            if is_pair
-            else export(*_files(args.model), progress=report, keep_losses=args.keep_losses, signature=args.signature)
+            export(*sources, progress=report, keep_losses=args.keep_losses, signature=args.signature)
+            if len(sources) > 1 or is_source(sources[0])
+            else Pair.load(sources[0])
         )
         shapes = parse_shapes(args.shape)
         if args.to == "caffe2":
@@ -169,18 +175,6 @@ def _files(given: List[str]) -> Sequence[Any]:
     if found and len(files) > 1:
         note(f"armnet: with {' and '.join(found)}")
     return files
-
-
-def weights_nbytes(pair: Any) -> int:
-    """The bytes of all weights that init_net holds."""
-    arrays = [
-        array
-        for op in pair.init_net.op
-        for arg in op.arg
-        for array in (arg.t, arg.floats, arg.ints)
-        if array is not None
-    ]
-    return sum(array.nbytes for array in arrays)
 
 
 def _info(info: Any) -> Dict[str, Any]:

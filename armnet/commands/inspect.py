@@ -31,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.export import weights_nbytes
     from armnet.console import note, print_json
     from armnet.opening import name_of, pair_of
     from armnet.page.timeline import as_json, timeline
     from armnet.shapes import assumptions, shapes_of, sizes_assumed
+    from armnet.weights import weights_nbytes
     from runtime_arm.execution.predictor import Predictor
 
     with Predictor(pair_of(args.pair), threads=1) as predictor:

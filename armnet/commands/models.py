@@ -113,10 +113,13 @@ def _show(args: argparse.Namespace, entries: List[Entry]) -> int:
 def _fetch(args: argparse.Namespace, entries: List[Entry]) -> int:
     from armnet.catalogue.ready import fetch_files, ready_pair, save_files
     from armnet.console import print_json, progress
+    from armnet.model_files import check_pair_folder
 
     done = []
     for entry in entries:
         folder = args.output or entry.name
+        if not args.files:
+            check_pair_folder(folder)
         with progress(f"fetch {entry.name}") as report:
             files = fetch_files(entry, args.mirror, report)
             if args.files:

@@ -74,10 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
+    from armnet.model_files import check_pair_folder
     from armnet.opening import pair_of
     from armnet.shapes import parse_shapes
     from optimize import Report, optimize
 
+    check_pair_folder(args.output)
     pair, report = pair_of(args.pair, plain=True), Report()
     with progress("optimize") as bar:
         result = optimize(
@@ -112,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
-    from armnet.commands.export import weights_nbytes
+    from armnet.weights import weights_nbytes
     from optimize.rewriting.report import operator_counts
 
     return {

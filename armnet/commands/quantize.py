@@ -143,6 +143,7 @@ def _add_reports(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
+    from armnet.model_files import check_pair_folder
     from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport
@@ -150,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
     from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
 
+    check_pair_folder(args.output)
     for path in filter(None, (args.html, args.write_table)):
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise UsageError(f"{path}: its folder does not exist")
@@ -222,7 +224,7 @@ def _unpacking(pair: Any) -> Dict[str, Any]:
     """Time and memory of a run here, by when weights are unpacked. packed: what the packed weights take besides."""
     from time import process_time
 
-    from armnet.commands.export import weights_nbytes
+    from armnet.weights import weights_nbytes
     from optimize.engines.sample_inputs import drawn
     from optimize.rewriting.shapes import sample_specs
     from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
@@ -269,7 +271,7 @@ def _table(path: str) -> Dict[str, Any]:
 
 
 def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
-    from armnet.commands.export import weights_nbytes
+    from armnet.weights import weights_nbytes
 
     return {
         "pair": output,

@@ -20,15 +20,22 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
-from armnet.arguments import PAIR, add_device, add_json, add_labels_and_task, add_shapes, add_threads
+from armnet.arguments import (
+    PAIR,
+    add_device,
+    add_json,
+    add_labels_and_task,
+    add_preprocessing,
+    add_shapes,
+    add_threads,
+    opened,
+)
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
     from runtime_arm.app.answering import Record, Tally
     from runtime_arm.app.model import Model
     from runtime_arm.pair.pair import Pair
-
-PREPROCESSING = ("resize", "crop", "channels", "scale", "mean", "std", "layout")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,34 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="poison free memory with NaN, and compare with a run without a memory plan; slow",
     )
     add_json(parser)
-    add_preprocessing_arguments(parser)
-
-
-def add_preprocessing_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a picture becomes an input."""
-    pictures = parser.add_argument_group("preparing pictures (default: as the pair's model.json says)")
-    pictures.add_argument(
-        "--preprocessing", metavar="RULE", help="imagenet, caffe, inception, 0..1, -1..1, yolo, audio, JSON, or a file"
-    )
-    pictures.add_argument("--resize", nargs="+", type=int, metavar="N", help="height and width, or the shorter side")
-    pictures.add_argument("--crop", nargs=2, type=int, metavar="N", help="height and width to cut from the middle")
-    pictures.add_argument("--channels", choices=["RGB", "BGR", "GRAY"], help="the order of the channels")
-    pictures.add_argument("--scale", type=float, metavar="F", help="the factor for pixel values 0..255")
-    pictures.add_argument(
-        "--mean", nargs="+", type=float, metavar="M", help="subtracted after scaling: one number, or one per channel"
-    )
-    pictures.add_argument(
-        "--std", nargs="+", type=float, metavar="S", help="the divisor after that: one number, or one per channel"
-    )
-    pictures.add_argument("--layout", choices=["NCHW", "NHWC"], help="the order of the dimensions")
-
-
-def preprocessing_of(args: argparse.Namespace) -> Dict[str, Any]:
-    """The keys of the preprocessing that single options change."""
-    given = {key: getattr(args, key) for key in PREPROCESSING if getattr(args, key) is not None}
-    if len(given.get("resize", ())) == 1:
-        given["resize"] = given["resize"][0]
-    return given
+    add_preprocessing(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -150,26 +130,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("run", {"runs": shown, "skipped": tally.dropped})
     return _ended(tally)
-
-
-def opened(args: argparse.Namespace) -> Model:
-    """The model that the command line asks for; its notes go to stderr."""
-    from armnet.console import note
-    from armnet.opening import open as open_model
-    from armnet.shapes import parse_shapes
-
-    return open_model(
-        args.pair,
-        args.labels,
-        args.task,
-        args.preprocessing,
-        threads=args.threads,
-        device=args.device,
-        half=args.half,
-        shapes=parse_shapes(args.shape),
-        changes=preprocessing_of(args),
-        notice=lambda text: note(f"armnet: {text}"),
-    )
 
 
 def _signed(path: str, keys: str) -> Pair:

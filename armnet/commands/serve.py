@@ -16,13 +16,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from armnet.arguments import add_device, add_json, add_labels_and_task, add_pair, add_shapes, add_threads
+from armnet.arguments import (
+    add_device,
+    add_json,
+    add_labels_and_task,
+    add_pair,
+    add_preprocessing,
+    add_shapes,
+    add_threads,
+    opened,
+)
 from runtime_arm.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from armnet.commands.run import add_preprocessing_arguments
-
     add_pair(parser)
     parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to listen (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (default: %(default)s)")
@@ -54,11 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_threads(parser)
     add_device(parser)
     add_json(parser)
-    add_preprocessing_arguments(parser)
+    add_preprocessing(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.commands.run import opened
     from armnet.console import note, print_json
     from armnet.opening import name_of
     from armnet.serving.run import bound, is_local, names_of, new_token, serve, warm_up

@@ -70,10 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, print_table, progress
+    from armnet.model_files import check_pair_folder
     from armnet.opening import pair_of
     from runtime_arm.app.teaching.augment import ways_of
     from training.teach.teaching import save, teach
 
+    check_pair_folder(args.output)
     pair = pair_of(args.pair, plain=True)
     with progress("teach") as bar, _place(args) as place:
         lesson = teach(

@@ -145,9 +145,11 @@ def _run_caffe(args: argparse.Namespace) -> int:
 
 def _run_pair(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
+    from armnet.model_files import check_pair_folder
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
 
+    check_pair_folder(args.output)
     pair = pair_of(args.pair, plain=True)
     with Model(pair, preprocessing=args.preprocessing, notice=lambda text: note(f"armnet: {text}")) as model:
         learned, held, names = _samples(args, model)

@@ -15,6 +15,7 @@ import numpy as np
 
 import armnet
 from armnet.console import note, print_json, print_table, progress
+from armnet.device.findings import as_text
 from armnet.opening import pair_folder, pair_of
 from device_tests.host.suite_run import (
     SUFFIXES,
@@ -172,8 +173,6 @@ def _ask(target: Target, network: Path, words: List[str], args: argparse.Namespa
 
 def doctor_action(args: argparse.Namespace) -> int:
     """Runs armnet doctor on a target."""
-    from armnet.commands.doctor import as_text
-
     pair = [NETWORK] if args.pair else []
     files = {**runtime_files(), **files_below(Path(armnet.__file__).parent, armnet.__name__, SUFFIXES)}
     with ExitStack() as stack:
@@ -199,7 +198,7 @@ def count_action(args: argparse.Namespace) -> int:
 
 def prepare_action(args: argparse.Namespace) -> int:
     """Makes emulated machines, or prints the hash of their recipes."""
-    from device_tests.host.emulation import prepare
+    from device_tests.host import prepare
 
     if args.key:
         key = prepare.key()

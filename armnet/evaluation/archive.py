@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from typing import Any, Callable, Dict, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Sequence
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from runtime_arm.errors import FeedError, first_line
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
 
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
+
 KEYS = ("images", "labels")
 
 
@@ -22,7 +25,7 @@ def fits(path: str) -> bool:
     return path.lower().endswith(".npz")
 
 
-def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
+def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     """The examples: ``images`` as the net takes them, or pixels (N, H, W[, C]) of uint8; ``labels`` are numbers of
     classes or their names."""
     as_classifier(model, notice)

@@ -62,7 +62,7 @@ class ClassMeasure:
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
         """The picture as it is."""
-        from armnet.evaluation.pictures import picture_of
+        from armnet.page.pictures import picture_of
 
         picture = picture_of(example.value)
         return None if picture is None else {"": picture}

@@ -6,12 +6,15 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
 
 from armnet.evaluation.detection import BoxMeasure
 from armnet.evaluation.example import Data, Example, stamp
 from armnet.evaluation.truths import model_count, model_labels, plain_name
 from runtime_arm.errors import FeedError, UsageError
+
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
 
 _PLACES = ("", "images", "..", "../images", "../{name}", "{name}", "../images/{name}")
 
@@ -29,7 +32,7 @@ def _annotations_in(path: str) -> Optional[str]:
     return os.fspath(found[0]) if len(found) == 1 else None
 
 
-def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
+def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     """The examples: each picture with its boxes, in the numbers of the model's classes."""
     path = _annotations_in(path) or path
     content = _content(path)

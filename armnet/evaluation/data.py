@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, List, Tuple
+from typing import TYPE_CHECKING, Callable, List, Tuple
 
 from armnet.evaluation.example import Data
 from runtime_arm.errors import UsageError
-from runtime_arm.files import one_line_errors
+from runtime_arm.files import AnyPath, one_line_errors
+
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
 
 EXPECTED = (
     "a folder with a folder of pictures or sounds a class, an .npz with images and labels, COCO's annotations (.json), "
@@ -15,7 +18,7 @@ EXPECTED = (
 )
 
 
-def data_of(path: Any, model: Any, notice: Callable[[str], None] = lambda text: None) -> Data:
+def data_of(path: AnyPath, model: Model, notice: Callable[[str], None] = lambda text: None) -> Data:
     """The examples at a path, with the classes of a ``runtime_arm.app.model.Model``. notice: is given what was assumed.
 
     UsageError or FeedError, naming the file, if it is no data set, is empty, or does not fit the model.

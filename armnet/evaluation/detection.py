@@ -129,7 +129,7 @@ class BoxMeasure:
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
         """The picture with the true boxes, and with those that were found."""
-        from armnet.evaluation.pictures import SIDE, picture_of
+        from armnet.page.pictures import SIDE, picture_of
 
         picture = picture_of(example.value)
         if picture is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
+from runtime_arm.files import AnyPath
+
 Finding = Dict[str, Any]  # what of an answer is kept: plain JSON, see ``findings.py``
 
 
@@ -67,7 +69,7 @@ class Data(NamedTuple):
     what: str
 
 
-def stamp(path: Any) -> str:
+def stamp(path: AnyPath) -> str:
     """A text that changes whenever a file does."""
     facts = os.stat(path)
     return f"{os.path.abspath(path)} {facts.st_size} {facts.st_mtime_ns}"

@@ -44,8 +44,8 @@ def parse_musts(words: Sequence[str]) -> List[Must]:
     """Bounds from words such as ``top1=0.97`` or ``top1=97%``. UsageError for any other word."""
     musts = []
     for word in words:
-        metric, _, text = word.partition("=")
-        if metric not in METRICS:
+        metric, equals, text = word.partition("=")
+        if metric not in METRICS or not equals:
             raise UsageError(f"--must takes METRIC=NUMBER, got {word!r}; metrics are {', '.join(METRICS)}")
         try:
             bound = float(text[:-1]) / 100 if text.endswith("%") else float(text)

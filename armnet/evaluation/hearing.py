@@ -102,7 +102,7 @@ class TextMeasure:
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
         """The picture that was read."""
-        from armnet.evaluation.pictures import picture_of
+        from armnet.page.pictures import picture_of
 
         picture = picture_of(example.value)
         return None if picture is None else {"": picture}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import os
-from typing import Any, Callable, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Tuple
 
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
 from armnet.evaluation.hearing import HeardMeasure, TextMeasure
 from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
 from runtime_arm.errors import FeedError, UsageError
+
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LONGEST = 1 << 28  # bytes of a list
@@ -22,7 +25,7 @@ def fits(path: str) -> bool:
     return path.lower().endswith((*_SEPARATORS, ".txt", ".lst"))
 
 
-def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
+def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     """The examples. A line is a file, relative to the list, and behind a comma (.csv), a tab (.tsv) or a blank the word
     or line that is true of it."""
     rows = _rows(path)
@@ -35,6 +38,9 @@ def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
     elif kind == "text":
         measure = TextMeasure()
     elif kind == "classes":
+        alone = next((file for file, word in rows if not word), None)
+        if alone is not None:
+            raise FeedError(f"{path}: {alone!r} stands alone on its line; behind a file stands its class")
         numbers = class_numbers(sorted(set(words)), model_labels(model), model_count(model), path)
         truths, measure = [numbers[word] for word in words], ClassMeasure(model.labels)
     else:

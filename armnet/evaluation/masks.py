@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from armnet.evaluation.segmentation import IGNORED, MaskMeasure, read_mask
 from armnet.evaluation.truths import model_labels
 from runtime_arm.app.pictures import is_picture
 from runtime_arm.errors import UsageError
+
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
 
 _PICTURES = ("images", "JPEGImages", "image", "img")
 _MASKS = ("masks", "SegmentationClass", "mask", "annotations", "labels")
@@ -30,7 +33,7 @@ def _folders(path: str) -> Optional[Tuple[Path, Path]]:
     return None if pictures is None or masks is None else (pictures, masks)
 
 
-def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
+def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     """The examples: each picture that has a mask of the same name."""
     folders = _folders(path)
     assert folders is not None

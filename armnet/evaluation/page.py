@@ -6,10 +6,10 @@ from typing import Any, Iterator, List, Mapping
 
 from armnet.evaluation.evaluate import Evaluation, Result
 from armnet.evaluation.example import Example, Fault, Finding
-from armnet.evaluation.pictures import data_uri
 from armnet.page.document import document
 from armnet.page.elements import table, text
 from armnet.page.faults import FAULTS, MOST_LINES, confusion
+from armnet.page.pictures import data_uri
 
 MOST_PICTURES = 60
 

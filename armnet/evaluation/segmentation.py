@@ -9,6 +9,7 @@ import numpy as np
 from armnet.evaluation.example import Example, Fault, Finding, Scores
 from armnet.evaluation.findings import unpacked
 from runtime_arm.errors import FeedError, MissingDependency, first_line
+from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 from runtime_arm.results.mask import Mask
 from runtime_arm.results.result import called, label_of
@@ -79,7 +80,7 @@ class MaskMeasure:
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
         """The picture under the true mask, and under the answer."""
-        from armnet.evaluation.pictures import picture_of
+        from armnet.page.pictures import picture_of
 
         picture = picture_of(example.value)
         if picture is None:
@@ -94,7 +95,7 @@ class MaskMeasure:
         return called(label_of(number, self.labels), number)
 
 
-def read_mask(path: Any) -> Array:
+def read_mask(path: AnyPath) -> Array:
     """The numbers (H, W) that a mask holds, of a picture with a palette or in grey. FeedError if it is neither."""
     try:
         from PIL import Image

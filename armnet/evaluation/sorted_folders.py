@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
@@ -14,13 +14,16 @@ from runtime_arm.app.hearing import is_sound
 from runtime_arm.app.pictures import is_picture
 from runtime_arm.errors import UsageError
 
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
+
 
 def fits(path: str) -> bool:
     """Whether it is a folder at all."""
     return os.path.isdir(path)
 
 
-def read(path: str, model: Any, notice: Callable[[str], None]) -> Data:
+def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     """The examples, class by class in the order of their names."""
     files: Dict[str, List[Path]] = {}
     for folder in sorted(entry for entry in Path(path).iterdir() if entry.is_dir()):

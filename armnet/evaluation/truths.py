@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence
 
 from runtime_arm.errors import UsageError
+
+if TYPE_CHECKING:
+    from runtime_arm.app.model import Model
 
 _SHOWN = 5
 
@@ -59,7 +62,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
-def as_classifier(model: Any, notice: Callable[[str], None]) -> None:
+def as_classifier(model: Model, notice: Callable[[str], None]) -> None:
     """Makes a model that does not tell what its outputs mean a classifier, because the data tells of classes."""
     if model.decoder.kind != "tensors":
         return
@@ -68,12 +71,12 @@ def as_classifier(model: Any, notice: Callable[[str], None]) -> None:
         notice("what the outputs mean is not known; they are taken as scores of classes, the largest is the answer")
 
 
-def model_labels(model: Any) -> Optional[List[str]]:
+def model_labels(model: Model) -> Optional[List[str]]:
     """The labels of a model's classes, None if it has none."""
     return None if model.labels is None else list(model.labels)
 
 
-def model_count(model: Any) -> Optional[int]:
+def model_count(model: Model) -> Optional[int]:
     """How many classes a model has, None if it does not tell."""
     if model.labels is not None:
         return len(model.labels)

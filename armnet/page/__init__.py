@@ -1,1 +1,1 @@
-"""The report page of ``armnet inspect --html``."""
+"""The pages that commands write: ``--html`` of inspect, evaluate, quantize, teach and diff."""

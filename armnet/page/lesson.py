@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from armnet.evaluation.pictures import data_uri, picture_of
 from armnet.page.document import document
 from armnet.page.elements import key, table, text
 from armnet.page.faults import FAULTS, confusion
+from armnet.page.pictures import data_uri, picture_of
 
 WIDE, HIGH, EDGE = 720, 240, 44  # of the curve
 COLOURS = {"loss": "var(--conv)", "held_out_loss": "var(--norm)", "accuracy": "var(--activation)"}

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from armnet.commands.export import weights_nbytes
 from armnet.model_files import completed
 from armnet.opening import pair_folder
 from armnet.timing import take_turns
+from armnet.weights import weights_nbytes
 from runtime_arm.app.model import Model
 from runtime_arm.netdef import Array
 from runtime_arm.planning.cost import cost_of

@@ -13,6 +13,7 @@ import numpy as np
 from exporter.bundle.random_inputs import random_inputs
 from exporter.bundle.runtime_files import TEACHING, runtime_files
 from exporter.bundle.signing import SigningKey
+from runtime_arm.app.command_line import BLAS_PATIENCE, LIVELY
 from runtime_arm.app.evidence import with_result
 from runtime_arm.app.outputs import plain
 from runtime_arm.app.packing import chunks, folder_parts, sample_bytes, with_manifest, write_archive
@@ -28,7 +29,7 @@ from runtime_arm.pair.signatures.signature import message_of, signed
 
 TOLERANCE = 1e-4  # of an output's largest magnitude: how much BLAS kernels of different machines may differ
 
-_MAIN = """\
+_MAIN = f"""\
 import gc
 import os
 import sys
@@ -36,8 +37,8 @@ import sys
 if sys.version_info < (3, 9):
     sys.stderr.write("this program needs Python 3.9 or newer, this is %s\\n" % sys.version.split()[0])
     sys.exit(2)
-gc.set_threshold(50000)  # a start makes as many objects, and hardly any is garbage
-os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")  # idle threads of BLAS spin for 2**22 ticks, not for 2**26
+gc.set_threshold({LIVELY})
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "{BLAS_PATIENCE}")
 try:
     try:
         import numpy
@@ -50,7 +51,7 @@ try:
     path = os.path.dirname(os.path.abspath(__file__))
     code = None
     try:
-        start = {"__name__": "kept_code"}
+        start = {{"__name__": "kept_code"}}
         source = __loader__.get_data(os.path.join(path, "runtime_arm", "machine", "kept_code.py"))
         exec(compile(source, "kept_code.py", "exec"), start)
         code = start["KeptCode"](path, __loader__.get_data)

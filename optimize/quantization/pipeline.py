@@ -88,11 +88,7 @@ def quantize(
     asked_for = {choice.activations for choice in (asked, *table.values())}
     integers = not asked_for <= {FLOAT32, DYNAMIC}
     demanding = snr is not None or accept is not None
-    if (integers or demanding) and not given:
-        raise UsageError("integer activations, and what is demanded of the pair, need samples, and there are none")
-    if {"int8", "int16"} <= asked_for:
-        raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
-    _check_methods(calibration, rounding)
+    _check_options(asked_for, calibration, rounding, lacks_samples=(integers or demanding) and not given)
     methods = Methods(calibration, per_tensor, equalize, correct_biases, rounding == "data", folder)
     if integers:
         assert given is not None
@@ -109,7 +105,15 @@ def quantize(
     return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
 
 
-def _check_methods(calibration: str, rounding: str) -> None:
+def _check_options(asked_for: AbstractSet[str], calibration: str, rounding: str, *, lacks_samples: bool) -> None:
+    """UsageError for options that contradict each other or do not exist. asked_for: kinds of activations."""
+    if lacks_samples:
+        raise UsageError(
+            "integer activations, and what is demanded of the pair, need samples, and there are none; "
+            "armnet quantize takes them by --data"
+        )
+    if {"int8", "int16"} <= asked_for:
+        raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
     if calibration not in (AUTO, *METHODS):
         raise UsageError(f"calibration can be {', '.join((AUTO, *METHODS))}; got {calibration!r}")
     if rounding not in ROUNDINGS:

@@ -13,6 +13,9 @@ from typing import Any, Callable, List, NoReturn, Sequence
 from runtime_arm.errors import ArmnetError, suggestion
 from runtime_arm.imports import needed_for
 
+LIVELY = 50_000  # objects between two searches for garbage: a start makes as many, and hardly any is garbage
+BLAS_PATIENCE = "22"  # idle threads of OpenBLAS spin for 2**22 ticks, a millisecond or two, and not for 2**26
+
 REFUSED = 2  # the exit status of a user's mistake; 1 is an answer ("they differ")
 INTERRUPTED = 130  # the exit status that shells give to a program ended by Ctrl-C
 UNREAD = 141  # and to one whose reader has gone: what it had to say, such as that a bound is broken, was not read

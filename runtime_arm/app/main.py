@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ from runtime_arm.pair.bundle import Bundle, open_bundle
 from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
 
-_TEACHING = "runtime_arm.app.teaching.command"  # by name: only bundles that can be taught have it
+_TEACHING = "runtime_arm.app.teaching"  # by name: only bundles that can be taught have it
 MODULE = "runtime_arm"  # the program's name where no bundle gives it one
 
 _HELP = """\
@@ -38,7 +39,9 @@ Run the network on pictures, sounds or arrays.
   {call} a.npy --output out.npz    read an array, write the outputs
   {call} --self-test               check that this machine computes what the packing machine did
   {call} --bench 50                time 50 inferences
-  {call} --teach FOLDER            learn the classes of a folder, if it was packed to be taught
+"""
+_TEACH_HELP = """\
+  {call} --teach FOLDER            learn the classes of a folder
 """
 
 
@@ -54,18 +57,15 @@ def main(path: str, words: Sequence[str], program: str) -> int:
 
 
 def _teach(path: str, words: Sequence[str], program: str) -> int:
-    try:
-        command = import_module(_TEACHING)
-    except ModuleNotFoundError as error:
-        if error.name is None or not _TEACHING.startswith(error.name):
-            raise
-        raise UsageError("this bundle cannot be taught: it was packed without --teachable") from error
-    return int(command.run(path, words, program))
+    if find_spec(_TEACHING) is None:
+        raise UsageError("this bundle cannot be taught: it was packed without --teachable")
+    return int(import_module(f"{_TEACHING}.command").run(path, words, program))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     call = f"python3 -m {MODULE} PAIR" if program == MODULE else f"python3 {program}"
-    parser = Parser(prog=call, description=_HELP.format(call=call))
+    text = _HELP if find_spec(_TEACHING) is None else _HELP + _TEACH_HELP
+    parser = Parser(prog=call, description=text.format(call=call))
     parser.add_argument("input", nargs="*", metavar="FILE", help="a picture, sound, .npy, .npz, folder, or NAME=FILE")
     parser.add_argument("--output", metavar="FILE", help="write results to a .jsonl or .csv, or the outputs to an .npz")
     parser.add_argument("--draw", metavar="DIR", help="write each picture with its result drawn over it to this folder")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NoReturn, Optional, 
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, UsageError, there_are
+from runtime_arm.errors import FeedError, ShapeError, UsageError, there_are
 from runtime_arm.execution.executor import Executor
 from runtime_arm.execution.workspace import as_net, run_init_net
 from runtime_arm.files import checked_path
@@ -137,13 +137,19 @@ class Predictor:
         if keep or out is not None or carry:
             wanted = [name for name in self.pair.predict_net.external_output if name not in carry.values()]
             fetches = list(dict.fromkeys([*(out if out is not None else wanted), *keep]))
-        with self._turn.lock, self._blas:
-            if self._state or self._kept:
-                given = {**self._state, **feeds}
-                results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
-                self._state.update((name, deepcopy(results[name])) for name in self._kept)
-            else:
-                results = self.executor.run(feeds, fetches, out, carry)
+        try:
+            with self._turn.lock, self._blas:
+                if self._state or self._kept:
+                    given = {**self._state, **feeds}
+                    results = self.executor.run(given, list(dict.fromkeys([*fetches, *self._kept])), out, carry)
+                    self._state.update((name, deepcopy(results[name])) for name in self._kept)
+                else:
+                    results = self.executor.run(feeds, fetches, out, carry)
+        except ShapeError as error:
+            told = _undeclared_sizes(self._infos, feeds)
+            if not told:
+                raise
+            raise ShapeError(error.op, f"{error.rule}; {told}") from error
         return {name: _readable(results[name]) for name in fetches}
 
     def plan(self, shapes: Optional[Mapping[str, Sequence[int]]] = None) -> Segment:
@@ -219,6 +225,16 @@ class Predictor:
             name: given if _is_plain(given, self._plain[name]) else _fitting(infos[name], given)
             for name, given in [(name, inputs[name]) for name in infos if name in inputs]
         }
+
+
+def _undeclared_sizes(infos: Mapping[str, TensorInfo], feeds: Mapping[str, Any]) -> str:
+    """Which inputs were fed in other sizes than the pair declares; "" if none was."""
+    told = []
+    for name, given in feeds.items():
+        declared, shape = infos[name].shape or (), getattr(given, "shape", ())
+        if any(isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)):
+            told.append(f"input {name!r} was fed {shape} and is declared {infos[name].shape_text()}")
+    return ", ".join(told)
 
 
 def _tunings(tuning: Optional[Tuning], net: NetDef, threads: int) -> Optional[Tunings]:

@@ -79,7 +79,8 @@ class Buffer:
                     f"field {number} has wire type {wire}, which is a group or does not exist", start, number
                 )
             if end > stop:
-                raise WireError(f"field {number} takes {end - at} bytes, {stop - at} are left", start, number)
+                told = f"field {number} takes {end - at} bytes, {stop - at} are left: it is cut off or damaged"
+                raise WireError(told, start, number)
             if tag in runs:
                 at -= 1
                 end = self._end_of_run(tag, wire, end, stop)

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from runtime_arm.errors import PairError
+from runtime_arm.files import AnyPath
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.dtypes import NAMES
@@ -38,6 +40,12 @@ _MOST_ELEMENTS = 1 << 40
 _OWN_KEYS = ("schema", "armnet", "inputs", "outputs", "sha256")
 
 Dim = Union[int, str, None]
+
+
+def is_pair(path: AnyPath) -> bool:
+    """Whether a folder holds a pair, which may be two nets of Caffe2 alone."""
+    folder = Path(path)
+    return folder.is_dir() and ((folder / MODEL).exists() or any(folder.glob(f"*{PREDICT_NET}")))
 
 
 @record(frozen=True)

@@ -126,16 +126,24 @@ def test_the_model_answers(tmp_path: Path) -> None:
 def test_the_command_lists_and_empties(armnet: Armnet, folder: Path) -> None:
     assert armnet("cache")[0] == 0
     pair_of(DIGITS)
+    (folder.parent / "evaluations").mkdir()  # one has nothing in it
     (folder.parent / "machines").mkdir()
+    (folder.parent / "machines" / "disk").write_bytes(bytes(10))
     status, out, _ = armnet("cache", "--json")
     assert status == 0
     facts = json.loads(out)
     assert [(row["part"], row["holds"]) for row in facts["entries"]] == [("machines", ""), ("pairs", "digits.onnx")]
     assert facts["entries"][1]["nbytes"] > 1000
-    assert "digits.onnx" in armnet("cache")[1]
+    (folder.parent / "plans").mkdir()
+    for name in "abc":
+        (folder.parent / "plans" / name).write_bytes(bytes(1000))
+    told = armnet("cache")[1]
+    assert "digits.onnx" in told
+    row = next(line.split() for line in told.splitlines() if line.startswith("plans"))
+    assert row[1:5] == ["3", "entries", "3", "kB"]
     assert armnet("cache", "--empty", "nothing")[0] == 2
     status, out, _ = armnet("cache", "--empty", "--json")
-    assert json.loads(out)["freed"] == facts["entries"][1]["nbytes"]
+    assert json.loads(out)["freed"] == facts["entries"][1]["nbytes"] + 3000
     assert [row["part"] for row in json.loads(out)["entries"]] == ["machines"]
     armnet("cache", "--empty", "everything")
     assert list(folder.parent.iterdir()) == []

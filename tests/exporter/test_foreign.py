@@ -11,6 +11,7 @@ from typing import Any, Dict
 import pytest
 
 from exporter import export
+from exporter.bundle.pack import pack
 from exporter.support import support
 from runtime_arm.errors import FormatError
 from tests.support.paths import DEMO
@@ -49,6 +50,21 @@ def test_is_named_by_its_bytes_whatever_its_suffix(words: str, suffix: str, tmp_
         with pytest.raises(FormatError, match=f"model{suffix} is {words}") as refusal:
             task(str(path))
         assert "\n" not in str(refusal.value)
+
+
+def test_pairs_and_bundles_need_no_export(tmp_path: Path) -> None:
+    pair = export(str(DEMO / "digits.onnx"))
+    pair.save(tmp_path / "digits")
+    pack(pair, tmp_path / "digits.pyz")
+    for name, kind in {"digits": "a pair already", "digits.pyz": "a bundle, which holds a pair already"}.items():
+        for task in (export, support):
+            with pytest.raises(FormatError, match=f"{name} is {kind}; the other commands take it as it is"):
+                task(str(tmp_path / name))
+
+
+def test_a_folder_without_a_model_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="is a folder; name the file of a model in it"):
+        export(str(tmp_path))
 
 
 @pytest.mark.parametrize("protocol", range(2, 6))

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List
 import numpy as np
 import pytest
 
-from armnet.commands.export import weights_nbytes
+from armnet.weights import weights_nbytes
 from exporter import export
 from optimize import Report, optimize, pipeline
 from optimize.rewriting.program import Match, Program, Rewrite

@@ -193,4 +193,5 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], Any], reason: str) ->
     ],
 )
 def test_numbers_of_a_schedule_become_what_caffe2_reads(policy: str, arguments: Any) -> None:
-    trained(SGD(RATE, schedule=Schedule(policy, **arguments)))
+    for learned in trained(SGD(RATE, schedule=Schedule(policy, **arguments))):
+        assert np.isfinite(learned).all()

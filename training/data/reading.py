@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 from runtime_arm.app.model import Model
 from runtime_arm.errors import UsageError
+from runtime_arm.files import AnyPath
 from training.data.samples import Samples
 
 EXPECTED = "a folder with a folder of pictures for each class, or an .npz with an array for each input and labels"
 
 
-def samples_at(path: Any, model: Model, ways: Sequence[str] = (), labels: Optional[str] = None) -> Samples:
+def samples_at(path: AnyPath, model: Model, ways: Sequence[str] = (), labels: Optional[str] = None) -> Samples:
     """The samples at a path for a model. ways: how pictures are varied; labels: the key of an .npz.
 
     UsageError or FeedError, naming the file, if there are none, or if they do not fit.

@@ -15,7 +15,7 @@ from armnet.standins.onnxruntime.values import OrtValue
 from runtime_arm.netdef import Array
 
 if TYPE_CHECKING:
-    from armnet.standins.onnxruntime.session import Session
+    from armnet.standins.onnxruntime.runs import Runs
 
 
 class IOBinding(Standin):
@@ -24,7 +24,7 @@ class IOBinding(Standin):
     __slots__ = ("_inputs", "_outputs", "_results", "_session")
     _package = "onnxruntime"
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Runs):
         self._session = session
         self._inputs: Dict[str, Array] = {}
         self._outputs: Dict[str, Optional[Array]] = {}

@@ -9,7 +9,7 @@ from armnet.standins.onnxruntime.binding import IOBinding
 from armnet.standins.onnxruntime.values import OrtValue
 
 if TYPE_CHECKING:
-    from armnet.standins.onnxruntime.session import Session
+    from armnet.standins.onnxruntime.runs import Runs
 
 
 class OrtValueVector(List[OrtValue]):
@@ -22,7 +22,7 @@ class Core(Standin):
     __slots__ = ("_session",)
     _package = "onnxruntime"
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Runs):
         self._session = session
 
     def run(self, output_names: Sequence[str], input_feed: Mapping[str, Any], run_options: Any = None) -> List[Any]:

@@ -15,7 +15,7 @@ from runtime_arm.app.teaching.features import Extractor, Features, features_of
 from runtime_arm.app.teaching.head import Epoch, Head, train_head
 from runtime_arm.app.teaching.samples import Samples, is_seen, samples_in, split
 from runtime_arm.errors import UsageError
-from runtime_arm.files import map_file, write_file
+from runtime_arm.files import AnyPath, map_file, write_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
@@ -185,13 +185,13 @@ def memory_bytes(lesson: Lesson) -> bytes:
     return content.getvalue()
 
 
-def save(lesson: Lesson, folder: Any) -> None:
+def save(lesson: Lesson, folder: AnyPath) -> None:
     """Write the pair, and beside it what classes that come later need."""
     lesson.pair.save(folder)
     write_file(Path(folder) / MEMORY, [memory_bytes(lesson)])
 
 
-def remembered(folder: Any, features: Cut) -> Known:
+def remembered(folder: AnyPath, features: Cut) -> Known:
     """The samples that a taught pair has learned. UsageError if it has none, or those of another net."""
     path = Path(folder) / MEMORY
     if not path.is_file():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
 from runtime_arm.app.hearing import is_sound
 from runtime_arm.app.pictures import is_picture
 from runtime_arm.errors import UsageError
+from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 
 
@@ -26,7 +27,7 @@ def is_seen(path: Path) -> bool:
     return is_picture(path) or path.suffix.lower() == ".npy"
 
 
-def samples_in(folder: Any, fits: Callable[[Path], bool] = is_picture) -> Samples:
+def samples_in(folder: AnyPath, fits: Callable[[Path], bool] = is_picture) -> Samples:
     """The files in a folder for each class, in the order of names. UsageError if a class has none, or names clash.
 
     fits: which files are meant: ``is_picture``, ``is_seen`` or ``is_sound``.

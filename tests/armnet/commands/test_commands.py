@@ -167,7 +167,7 @@ def test_unsuitable_inputs_are_refused(armnet: Armnet, digits: Path, tmp_path: P
     (tmp_path / "noise.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     refused(armnet("run", digits, "--input", tmp_path / "rank.npy"), "image", "4 dimensions")
     refused(armnet("run", digits, "--input", tmp_path / "dtype.npy"), "float32", "float64")
-    refused(armnet("run", digits, "--input", tmp_path / "channels.npy"), "Conv")
+    refused(armnet("run", digits, "--input", tmp_path / "channels.npy"), "Conv", "declared (batch, 1, 8, 8)")
     refused(armnet("run", digits, "--input", tmp_path / "names.npz"), "picture", "image")
     refused(armnet("run", digits, "--input", f"other={tmp_path / 'rank.npy'}"), "'other'", "image")
     refused(armnet("run", digits, "--input", tmp_path / "noise.npy"), "noise.npy")
@@ -189,6 +189,45 @@ def test_bad_models_are_refused_and_nothing_is_written(armnet: Armnet, tmp_path:
     refused(armnet("export", tmp_path / "model.xyz", "-o", tmp_path / "pair"), "model.xyz")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "pair", "--preprocessing", "{"), "JSON")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.onnx", "noise.onnx", "truncated.onnx"]
+
+
+def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for words in (
+        ("export", DEMO / "digits.onnx"),
+        ("export", digits, "--to", "caffe2"),
+        ("optimize", digits),
+        ("quantize", digits),
+        ("train", digits, "--data", DEMO / "held_back.npz"),
+        ("teach", digits, "--data", DEMO),
+    ):
+        refused(armnet(*words, "-o", tmp_path), "holds notes.txt, but no pair of armnet's", str(tmp_path / "pair"))
+        for place in (tmp_path / "notes.txt", tmp_path / "notes.txt" / "pair"):
+            refused(armnet(*words, "-o", place), f"{tmp_path / 'notes.txt'}: is a file, not a folder")
+    refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / ("long" * 200)), "File name too long")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_pair_replaces_the_pair_that_was_there_but_no_net_of_another(
+    armnet: Armnet, digits: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".gitignore").touch()
+    for _ in range(2):
+        assert armnet("export", DEMO / "digits.onnx", "-o", tmp_path)[0] == 0
+    assert armnet("optimize", tmp_path, "-o", tmp_path)[0] == 0
+    (tmp_path / "model.json").unlink()
+    refused(armnet("optimize", tmp_path, "-o", tmp_path), "init_net.pb, predict_net.pb", "no pair of armnet's")
+
+
+def test_a_folder_is_no_file_to_write(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    refused(armnet("pack", digits, "-o", tmp_path), "is a folder; name a file")
+    refused(armnet("export", digits, "--to", "onnx", "-o", tmp_path), "is a folder; name a file")
+
+
+def test_a_misspelled_command_is_told_with_the_one_that_is_meant(armnet: Armnet) -> None:
+    _, _, told = armnet("exprot", "model.onnx")
+    assert told == "armnet: there is no command 'exprot'; did you mean 'export'? armnet --help tells more\n"
+    refused(armnet("frobnicate"), "there are export, models", "armnet --help")
 
 
 def test_an_output_that_cannot_be_written_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
@@ -306,6 +345,11 @@ def test_of_a_models_files_one_is_enough(armnet: Armnet, tmp_path: Path) -> None
         assert all((f"with {tmp_path / name}" in told) == (name in found and name not in given) for name in files)
     first, *others = (Pair.load(tmp_path / str(number)) for number in range(3))
     assert all(other.digest == first.digest for other in others)
+    (tmp_path / "alone").mkdir()
+    for name in files:
+        (tmp_path / name).rename(tmp_path / "alone" / name)
+    assert armnet("export", tmp_path / "alone", "--to", "onnx", "-o", tmp_path / "net.onnx")[0] == 0
+    assert Pair.load(tmp_path / "0").outputs[0].name == onnx.load(tmp_path / "net.onnx").graph.output[0].name
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,7 @@ class TestRefusals:
         refused(armnet("evaluate", digits, HELD_BACK, "--must", "top2=0.9"), "'top2=0.9'", "top1, top5, map")
         refused(armnet("evaluate", digits, HELD_BACK, "--must", "top1=97"), "from 0 to 1")
         refused(armnet("evaluate", digits, HELD_BACK, "--must", "top1=high"), "'high' is no number")
+        refused(armnet("evaluate", digits, HELD_BACK, "--must", "top1"), "METRIC=NUMBER, got 'top1'")
 
     def test_a_metric_that_is_not_measured(self, armnet: Armnet, digits: Path) -> None:
         status, out, err = armnet("evaluate", digits, HELD_BACK, "--must", "map=0.5")
@@ -144,6 +145,8 @@ class TestRefusals:
         (tmp_path / "empty").mkdir()
         (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04" + bytes(40))
         (tmp_path / "list.csv").write_text("a,b,c\n")
+        (tmp_path / "alone.txt").write_text("a.png 1\nb.png\n")
+        refused(armnet("evaluate", digits, tmp_path / "alone.txt"), "'b.png' stands alone on its line")
         np.savez(tmp_path / "other.npz", data=np.zeros(3))
         np.savez(tmp_path / "shape.npz", images=np.zeros((3, 9, 9), np.float32), labels=np.zeros(3, int))
         np.savez(tmp_path / "many.npz", images=np.zeros((3, 8, 8), np.float32), labels=np.asarray([1, 2, 11]))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from armnet.__main__ import main
-from device_tests.host.emulation import prepare
+from device_tests.host import prepare
 from device_tests.host.emulation.machine import Machine, emulated, with_variables
-from device_tests.host.emulation.prepare import KEPT
+from device_tests.host.prepare import KEPT
 from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
 

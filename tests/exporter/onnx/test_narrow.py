@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.onnx.export import from_onnx
 from optimize import optimize
@@ -66,7 +67,7 @@ def test_weights_stay_packed(type: int, tmp_path: Path) -> None:
     for net in (Pair.load(tmp_path / "pair"), optimize(pair)):
         assert weight_bytes(net) < w.size * BITS.get(type, 4) // 8 + 2000
         with Predictor(net) as predictor:
-            np.testing.assert_allclose(predictor.run([x])["y"], expected, atol=1e-3 * np.abs(expected).max())
+            assert_close(predictor.run([x])["y"], expected.astype(np.float32), terms=301)
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -149,7 +150,7 @@ def test_products_by_blocks_stay_packed(type: int, zero: bool, form: str) -> Non
     x = RNG.standard_normal((3, depth)).astype(np.float32)
     expected = x @ (wide.T if along else wide) + (0 if form == "MatMul" else 1)
     assert [line.split("(")[0] for line in operators(proto)] == ["com.microsoft.MatMulNBits"]
-    np.testing.assert_allclose(run(proto, x)[0], expected, atol=1e-4 * np.abs(expected).max())
+    assert_close(run(proto, x)[0], expected.astype(np.float32), terms=depth)
 
 
 @pytest.mark.parametrize("type", [TensorProto.INT4, TensorProto.UINT4])

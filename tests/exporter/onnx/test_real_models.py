@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_network_close
 from exporter import export
 from runtime_arm import Predictor
 from runtime_arm.pair.pair import Pair
@@ -90,4 +91,4 @@ def test_a_free_batch_runs_at_any_size(shared: Path) -> None:
         together = predictor.run([x])["output"]
         one_by_one = [predictor.run([x[i : i + 1]])["output"][0] for i in range(3)]
     assert together.shape == (3, 1, 672, 672)
-    np.testing.assert_allclose(together, np.stack(one_by_one), rtol=1e-5, atol=1e-6)
+    assert_network_close(together, np.stack(one_by_one))

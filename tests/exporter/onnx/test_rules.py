@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
@@ -32,10 +33,10 @@ def test_numbers(case: Case) -> None:
     proto = one_node(case.type, case.inputs, **case.options)
     feeds = {value.name: named(case.inputs)[value.name] for value in proto.graph.input}
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    terms = max(np.size(array) for array in case.inputs)  # no sum has more
     with Predictor(from_onnx(proto)) as predictor:
         for result, expected in zip(predictor.run(feeds).values(), session.run(None, feeds)):
-            assert result.dtype == expected.dtype
-            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+            assert_close(result, expected, terms=terms)
 
 
 @pytest.mark.parametrize("shapes", [None, [[1, 4, 6, "w"], None]])
@@ -74,12 +75,14 @@ def test_zeros_in_a_shape_copy_dimensions_of_empty_blobs(shape: Any, wanted: Any
 def test_groups_of_scales_that_are_not_known_are_normalised() -> None:
     x, scale, bias = floats(2, 4, 3), floats(2), floats(2)
     proto = one_node("GroupNormalization", [x, scale, bias], opset=18, num_groups=2, shapes=[["n", "c", 3], None, None])
-    grouped = x.reshape(2, 2, 6)
+    grouped = x.reshape(2, 2, 6).astype(np.float64)
     normal = (grouped - grouped.mean(axis=2, keepdims=True)) / np.sqrt(grouped.var(axis=2, keepdims=True) + 1e-5)
     expected = normal.reshape(2, 2, 2, 3) * scale.reshape(1, 2, 1, 1) + bias.reshape(1, 2, 1, 1)
     with Predictor(from_onnx(proto)) as predictor:
         y = predictor.run([x, scale, bias])["y"]
-    np.testing.assert_allclose(y, expected.reshape(x.shape), rtol=1e-5, atol=1e-5)
+    # ONNX's definition takes the variance as the difference of two means of squares, which lie close together.
+    amplification = float(((grouped**2).mean(axis=2) / grouped.var(axis=2)).max())
+    assert_close(y, expected.reshape(x.shape).astype(np.float32), terms=6, amplification=amplification)
 
 
 def test_outputs_saved_for_the_backward_pass_are_dropped() -> None:
@@ -88,7 +91,7 @@ def test_outputs_saved_for_the_backward_pass_are_dropped() -> None:
     mean, variance = (f(X, axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.var))
     expected = (X - mean) / np.sqrt(variance + 1e-5) * floats(4, 1, 1) + floats(4, 1, 1)
     with Predictor(from_onnx(proto)) as predictor:
-        np.testing.assert_allclose(predictor.run([X])["y"], expected, rtol=1e-5, atol=1e-5)
+        assert_close(predictor.run([X])["y"], expected, terms=X.size)
 
 
 def test_caffe2_compatible_nets_keep_caffe2s_operators() -> None:

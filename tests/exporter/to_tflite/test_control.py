@@ -8,6 +8,7 @@ from typing import Any, List
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_network_close
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
 from runtime_arm.pair.pair import Pair
@@ -93,7 +94,7 @@ def test_a_branch(flag: bool, tmp_path: Path) -> None:
         model, found = run_written(one, feeds)
         assert "IF" in types_of(model)
         assert len(model.graphs) == 3
-        np.testing.assert_allclose(found["y"], numbers(one, feeds)["y"], rtol=1e-5, atol=1e-6)
+        assert_network_close(found["y"], numbers(one, feeds)["y"])
 
 
 @pytest.mark.parametrize(("trips", "conditional"), [(None, True), (0, True), (1, False), (3, False), (1000, True)])
@@ -103,8 +104,7 @@ def test_a_loop(trips: Any, conditional: bool, tmp_path: Path) -> None:
     for one in (pair, optimize(pair)):
         model, found = run_written(one, feeds)
         assert "WHILE" in types_of(model)
-        wanted = numbers(one, feeds)["y"]
-        np.testing.assert_allclose(found["y"], wanted, rtol=1e-4, atol=1e-4 * float(np.abs(wanted).max()))
+        assert_network_close(found["y"], numbers(one, feeds)["y"])
 
 
 def test_files_of_tflite_come_back(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armnet.__main__ import main
+from device_tests.suite.tolerance import assert_network_close
 from exporter.to_tflite import layout
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef
@@ -68,7 +69,7 @@ def test_a_fully_connected_layer_reads_a_picture_as_it_lies() -> None:
     model, found = run_written(pair, {"x": random(1, 3, 8, 8)})
     assert types_of(model) == ["CONV_2D", "RESHAPE", "FULLY_CONNECTED"]
     with armnet.Predictor(pair, threads=1) as predictor:
-        np.testing.assert_allclose(found["y"], predictor.run({"x": random(1, 3, 8, 8)})["y"], rtol=1e-4, atol=1e-4)
+        assert_network_close(found["y"], predictor.run({"x": random(1, 3, 8, 8)})["y"])
 
 
 def test_a_channel_shuffle_in_three_operators_transposes_once() -> None:
@@ -84,7 +85,7 @@ def test_a_channel_shuffle_in_three_operators_transposes_once() -> None:
     model, found = run_written(pair, {"x": random(1, 3, 8, 8)})
     assert types_of(model) == ["CONV_2D", "RESHAPE", "TRANSPOSE", "RESHAPE", "CONV_2D"]
     with armnet.Predictor(pair, threads=1) as predictor:
-        np.testing.assert_allclose(found["y"], predictor.run({"x": random(1, 3, 8, 8)})["y"], rtol=1e-4, atol=1e-4)
+        assert_network_close(found["y"], predictor.run({"x": random(1, 3, 8, 8)})["y"])
 
 
 @st.composite

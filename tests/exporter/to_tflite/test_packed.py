@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_network_close
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import pair_of
 
@@ -41,7 +42,7 @@ def test_weights_are_as_large_as_in_the_pair(weights: str, dtype: Any, share: fl
     assert [tensor.dtype for tensor in large] == [np.dtype(dtype)] * 3
     assert len(to_bytes(model)) < share * len(to_bytes(run_written(pair, {"x": x})[0]))
     with armnet.Predictor(small, threads=1) as predictor:
-        np.testing.assert_allclose(found["y"], predictor.run({"x": x})["y"], rtol=1e-4, atol=1e-3)
+        assert_network_close(found["y"], predictor.run({"x": x})["y"])
 
 
 def test_weights_of_palettes_become_floats() -> None:

@@ -17,6 +17,7 @@ from typing import Iterator
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm import Pair, load
 from runtime_arm.app.command_line import UNREAD
 from runtime_arm.errors import PairError
@@ -83,7 +84,7 @@ def test_a_bundle_runs_inputs(bundle: Path) -> None:
     np.save(bundle.parent / "x.npy", x)
     done = app(bundle, "x.npy", "--top", "1", "--output", "y.npz")
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(bundle.parent / "y.npz")["y"], x @ W.T, rtol=1e-4, atol=1e-4)
+    assert_close(np.load(bundle.parent / "y.npz")["y"], x @ W.T, terms=300)
     assert ["zero", "one", "two", "three"][int(np.argmax(x @ W.T))] in done.stdout
 
 

@@ -7,6 +7,7 @@ from typing import List, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_network_close
 from runtime_arm import Predictor
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -58,7 +59,7 @@ def test_the_merged_step_computes_the_same() -> None:
     x = picture(2)
     with Predictor(pair(), threads=1) as predictor:
         together = [predictor.run({"x": x[i : i + 1]})["y"] for i in range(2)]
-        np.testing.assert_allclose(np.concatenate(together), predictor.run({"x": x})["y"], rtol=1e-4, atol=1e-4)
+        assert_network_close(np.concatenate(together), predictor.run({"x": x})["y"])
 
 
 @pytest.mark.parametrize("threads", [1, 2])

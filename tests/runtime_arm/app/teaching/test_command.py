@@ -99,10 +99,21 @@ def test_other_bundles_do_not_hold_what_learns(monkeypatch: pytest.MonkeyPatch, 
     pair = classifier()
     names = set(runtime_files([pair.init_net, pair.predict_net]))
     assert not {name for name in names if "teaching" in name or name == "runtime_arm/app/packing.py"}
-    monkeypatch.setattr("runtime_arm.app.main._TEACHING", "runtime_arm.app.not_here.command")
+    monkeypatch.setattr("runtime_arm.app.main._TEACHING", "runtime_arm.app.not_here")
     assert app("", ["--teach", "data"], "plain.pyz") == 2
     told = capsys.readouterr().err
     assert told == "plain.pyz: this bundle cannot be taught: it was packed without --teachable\n"
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_help_tells_of_teaching_where_it_is_packed(
+    packed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not packed:
+        monkeypatch.setattr("runtime_arm.app.main._TEACHING", "runtime_arm.app.not_here")
+    with pytest.raises(SystemExit):
+        app("", ["--help"], "some.pyz")
+    assert ("--teach FOLDER" in capsys.readouterr().out) == packed
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ def test_the_first_border_that_fits_is_found(
 
 
 def test_a_stride_of_billions_takes_no_time() -> None:
-    x, conv = convolution((9, 9), 1, (1 << 31) - 1, 0)
+    stride = (1 << 31) - 1
+    x, conv = convolution((9, 9), 1, stride, 0)
     window = conv.window
-    in_step(x, Tiles.of(TensorSpec((2, 4, *window.output), "float32"), 1, 0), window, reach_of(conv), 0)
+    found = in_step(x, Tiles.of(TensorSpec((2, 4, *window.output), "float32"), 1, 0), window, reach_of(conv), 0)
+    assert found is not None
+    assert found.tile == stride

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import run_kernel
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
@@ -31,8 +32,7 @@ def op_of(type: str, **attributes: Any) -> OperatorDef:
 def assert_answers_as_onnxruntime_does(op: OperatorDef, x: Any = X) -> None:
     expected = witness(op, [x], [np.int64, np.float32] if len(op.output) == 2 else [np.float32])
     for ours, theirs in zip(lookup(op).evaluate(op, [x]), expected):
-        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+        assert_close(ours, theirs, terms=FEATURES)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

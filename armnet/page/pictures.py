@@ -1,4 +1,4 @@
-"""Pictures for the page of what went wrong."""
+"""Pictures for pages: what an example is for the eye, small, inside the page."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from runtime_arm.errors import UsageError
 DEFAULT_PARTS = (*CPUS, "counting")
 PARTS = (*DEFAULT_PARTS, "full-system")
 KEPT = ("counting", "keyring", "machine", "qemu", "qemu-header", "sysroot")  # folders of the cache that CI keeps
-_RECIPES = ("counting", "emulation")  # folders beside this one's parent
+_RECIPES = ("counting", "emulation")  # folders beside this file
 
 
 def prepared(parts: Sequence[str]) -> Iterator[Tuple[str, Path]]:
@@ -40,8 +40,9 @@ def prepared(parts: Sequence[str]) -> Iterator[Tuple[str, Path]]:
 
 def key() -> str:
     """A hash that changes whenever what is prepared may change: the recipes, the package sources, this machine."""
-    home = Path(__file__).resolve().parents[1]
-    files: List[Path] = [path for name in _RECIPES for path in sorted((home / name).iterdir()) if path.is_file()]
+    own = Path(__file__).resolve()
+    files: List[Path] = [own]
+    files += [path for name in _RECIPES for path in sorted((own.parent / name).iterdir()) if path.is_file()]
     digest = hashlib.sha256(f"{platform.machine()} {platform.python_version()}".encode())
     for archive in (sysroot_archive(name) for name in CPUS):
         digest.update(f"\n{archive and archive.stat().st_size}".encode())
