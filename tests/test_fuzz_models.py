@@ -6,7 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import numpy as np
 import onnx
@@ -28,8 +28,6 @@ def fuzz() -> Dict[str, Any]:
 
 def models(fuzz: Dict[str, Any]) -> corpus.Groups:
     return [[corpus.Model("one", "source", {"model.onnx": bytes(range(200))})]]
-
-
 
 
 def test_a_short_run_finds_nothing_and_can_be_resumed(tmp_path: Path) -> None:
