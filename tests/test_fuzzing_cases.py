@@ -1,4 +1,4 @@
-"""What fuzzers have in common: exceptions that escape, crashes and hangs are findings, kept once a cause; runs go on."""
+"""What fuzzers have in common: exceptions that escape, crashes and hangs are findings, kept once a cause."""
 
 from __future__ import annotations
 
