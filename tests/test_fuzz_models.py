@@ -1,4 +1,4 @@
-"""scripts/fuzz_models: a short run finds nothing; escaping exceptions, crashes and hangs are named and kept once."""
+"""scripts/fuzz_models: a short run finds nothing, and what it changes is damaged as it should be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import numpy as np
 import onnx
@@ -30,12 +30,6 @@ def models(fuzz: Dict[str, Any]) -> corpus.Groups:
     return [[corpus.Model("one", "source", {"model.onnx": bytes(range(200))})]]
 
 
-def run_with(fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, behaviour: Any, count: int = 3) -> List[Any]:
-    """The results of ``count`` cases if each of them runs ``behaviour``."""
-    monkeypatch.setitem(fuzz["work"].__globals__, "run", behaviour)
-    return list(fuzz["results_of"](models(fuzz), range(count), fuzz["Limits"](1.0, 8 << 30)))
-
-
 def test_a_short_run_finds_nothing_and_can_be_resumed(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), "--findings", str(tmp_path), "--count"]
     first = subprocess.run([*command, "200"], capture_output=True, text=True, check=False)
@@ -52,40 +46,9 @@ def test_a_case_is_always_the_same(fuzz: Dict[str, Any]) -> None:
     assert cases[0] == cases[2] != cases[1]
 
 
-def test_an_exception_that_escapes_is_a_finding_and_kept_once(
-    fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def refuse(model: Any, folder: Path, ask: bool) -> str:
-        raise ValueError("array is too big")
-
-    found = run_with(fuzz, monkeypatch, refuse)
-    assert [one[:2] for one in found] == [(0, "finding"), (1, "finding"), (2, "finding")]
-    assert found[0][2].startswith("ValueError_")
-    for number, _, cause, text in found:
-        fuzz["keep"](tmp_path, models(fuzz), number, cause, text)
-    (kept,) = tmp_path.iterdir()
-    assert (kept / "model.onnx").read_bytes() == fuzz["case"](models(fuzz), 0).files["model.onnx"]
-    assert "array is too big" in (kept / "finding.txt").read_text()
-
-
-def test_crashes_and_hangs_are_findings_and_the_other_cases_still_run(
-    fuzz: Dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = (fuzz["case"](models(fuzz), number) for number in (0, 1))
-
-    def misbehave(model: Any, folder: Path, ask: bool) -> str:
-        import os
-        import signal
-
-        if model == first:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if model == second:
-            while True:
-                pass
-        return "ran"
-
-    results = [(number, result, cause) for number, result, cause, _ in run_with(fuzz, monkeypatch, misbehave)]
-    assert results == [(0, "finding", "crashes_9"), (1, "finding", "hangs"), (2, "ran", "")]
+def test_the_files_of_a_case_are_kept_for_a_finding(fuzz: Dict[str, Any], tmp_path: Path) -> None:
+    assert fuzz["keep"](models(fuzz), 0, tmp_path) == "of one"
+    assert (tmp_path / "model.onnx").read_bytes() == fuzz["case"](models(fuzz), 0).files["model.onnx"]
 
 
 def test_refusals_are_counted_by_error_type(fuzz: Dict[str, Any], tmp_path: Path) -> None:

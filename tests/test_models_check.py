@@ -13,6 +13,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
+from scripts.checking import one_model
 from tests.support.paths import DEMO, ROOT
 
 SCRIPT = ROOT / "scripts" / "models_check"
@@ -55,22 +56,22 @@ def test_a_folder_is_checked_and_the_rest_only_once(tmp_path: Path) -> None:
     assert "bad.onnx: refused" in again.stderr
 
 
-def check_with(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, **instead: Any) -> Dict[str, Any]:
-    """The row of the demo's network if these functions of the script were others."""
+def check_with(monkeypatch: pytest.MonkeyPatch, **instead: Any) -> Dict[str, Any]:
+    """The row of the demo's network if these functions were others."""
     for name, function in instead.items():
-        monkeypatch.setitem(script["check"].__globals__, name, function)
-    return dict(script["checked"]([DEMO / "digits.onnx"]))
+        monkeypatch.setattr(one_model, name, function)
+    return dict(one_model.checked([DEMO / "digits.onnx"]))
 
 
-def test_an_optimised_pair_that_differs_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    really = script["optimize"]
+def test_an_optimised_pair_that_differs_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    really = one_model.optimize
 
     def spoil(pair: Any, **options: Any) -> Any:
         made = really(pair, **options)
         fills = [op.with_args(values=op.get_tensor("values") * np.float32(1.1)) for op in made.init_net.op]
         return made.replace(init_net=made.init_net.replace(op=tuple(fills)))
 
-    row = check_with(script, monkeypatch, optimize=spoil)
+    row = check_with(monkeypatch, optimize=spoil)
     assert row["outcome"] == "wrong"
     assert "optimised from plain differs" in row["remark"]
 
@@ -85,7 +86,7 @@ def softmax_of_large_scores(axis: int) -> Any:
     return Pair.from_nets(NetDef("init"), NetDef("large", ops, external_input=("x", "w"), external_output=("p",)))
 
 
-def test_rounding_that_grows_is_told_from_faults(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounding_that_grows_is_told_from_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     from exporter.common.reference import reference_evidence
     from exporter.compare.divergence import relative_error
 
@@ -94,29 +95,29 @@ def test_rounding_that_grows_is_told_from_faults(script: Dict[str, Any], monkeyp
     feeds = {"x": 50 * rng.standard_normal((64, 512)), "w": alike}
     feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
     evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
-    monkeypatch.setitem(script["_fault"].__globals__, "witness", lambda paths, feeds: evidence)
+    monkeypatch.setattr(one_model, "witness", lambda paths, feeds: evidence)
     good, bad = softmax_of_large_scores(axis=1), softmax_of_large_scores(axis=0)
-    grown = relative_error(evidence.seen[-1].value, script["_outputs"](good, feeds, 1)["p"])
-    assert grown > 2 * script["TOLERANCE"]
-    assert script["_fault"]([], good, feeds) is None
-    assert script["_fault"]([], bad, feeds).blob == "p"
+    grown = relative_error(evidence.seen[-1].value, one_model._outputs(good, feeds, 1)["p"])
+    assert grown > 2 * one_model.TOLERANCE
+    assert one_model._fault([], good, feeds) is None
+    assert one_model._fault([], bad, feeds).blob == "p"
 
 
-def test_tiny_outputs_are_as_exact_as_a_sigmoid(script: Dict[str, Any]) -> None:
+def test_tiny_outputs_are_as_exact_as_a_sigmoid() -> None:
     wanted = np.asarray([1e-5, np.inf], np.float32)
-    assert script["_apart"](wanted, wanted + np.float32(1e-7)) == 0
-    assert script["_apart"](wanted, wanted + np.float32(1e-6)) == pytest.approx(0.1, rel=0.01)
-    assert script["_apart"](np.arange(3), np.arange(3.0)) == float("inf")
+    assert one_model._apart(wanted, wanted + np.float32(1e-7)) == 0
+    assert one_model._apart(wanted, wanted + np.float32(1e-6)) == pytest.approx(0.1, rel=0.01)
+    assert one_model._apart(np.arange(3), np.arange(3.0)) == float("inf")
 
 
-def test_suggested_sizes_take_the_place_of_open_ones(script: Dict[str, Any]) -> None:
+def test_suggested_sizes_take_the_place_of_open_ones() -> None:
     from runtime_arm.pair.metadata import TensorInfo
 
     infos = [TensorInfo("x", ("n", 3, None), "float32"), TensorInfo("y", (2,), "int64")]
-    assert [info.shape for info in script["_with"](infos, {"x": (4, 3, 7)})] == [(4, 3, 7), (2,)]
+    assert [info.shape for info in one_model._with(infos, {"x": (4, 3, 7)})] == [(4, 3, 7), (2,)]
 
 
-def test_nets_that_take_a_second_of_sound_are_run(script: Dict[str, Any]) -> None:
+def test_nets_that_take_a_second_of_sound_are_run() -> None:
     from runtime_arm.netdef import NetDef, OperatorDef
     from runtime_arm.pair.metadata import TensorInfo
     from runtime_arm.pair.pair import Pair
@@ -124,26 +125,26 @@ def test_nets_that_take_a_second_of_sound_are_run(script: Dict[str, Any]) -> Non
     def shapes(*shape: Any) -> List[Any]:
         net = NetDef(op=(OperatorDef.of("Relu", ["x"], ["y"]),), external_input=("x",), external_output=("y",))
         pair = Pair(NetDef(), net, [TensorInfo("x", shape, "float32")], [TensorInfo("y", shape, "float32")], {})
-        return [choice()["x"].shape for choice in script["_choices"](pair)]
+        return [choice()["x"].shape for choice in one_model._choices(pair)]
 
     assert shapes("n", "samples")[-1] == (1, 16000)
     assert max(shape[-1] for shape in shapes("n", 3, "h", "w")) < 1000
     assert shapes(2, 7) == [(2, 7)]
 
 
-def test_support_that_disagrees_with_export_is_wrong(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_support_that_disagrees_with_export_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     from exporter.common.support_rows import Support
 
-    row = check_with(script, monkeypatch, support=lambda *paths: [Support("Conv", 1, "missing")])
+    row = check_with(monkeypatch, support=lambda *paths: [Support("Conv", 1, "missing")])
     assert row["outcome"] == "wrong"
     assert "support finds Conv missing" in row["remark"]
 
 
-def test_an_exception_that_escapes_is_a_crash(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_that_escapes_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*paths: Any) -> Any:
         raise KeyError("x")
 
-    row = check_with(script, monkeypatch, export=fail)
+    row = check_with(monkeypatch, export=fail)
     assert row["outcome"] == "crash"
     assert row["remark"].startswith("KeyError in test_models_check.py:")
 
@@ -180,7 +181,7 @@ def test_files_make_up_models(script: Dict[str, Any], tmp_path: Path) -> None:
     ]
 
 
-def test_inputs_that_belong_together_get_one_size(script: Dict[str, Any]) -> None:
+def test_inputs_that_belong_together_get_one_size() -> None:
     from runtime_arm.netdef import NetDef, OperatorDef
     from runtime_arm.pair.metadata import TensorInfo
     from runtime_arm.pair.pair import Pair
@@ -189,7 +190,7 @@ def test_inputs_that_belong_together_get_one_size(script: Dict[str, Any]) -> Non
         names = tuple(info.name for info in infos)
         net = NetDef(op=(OperatorDef.of("Sum", names, ["y"]),), external_input=names, external_output=("y",))
         pair = Pair(NetDef(), net, infos, [TensorInfo("y", None, "float32")], {})
-        return [{name: spec.shape for name, spec in choice().items()} for choice in script["_choices"](pair)]
+        return [{name: spec.shape for name, spec in choice().items()} for choice in one_model._choices(pair)]
 
     sound, state = TensorInfo("sound", (None, None), "float32"), TensorInfo("state", (2, None, 128), "float32")
     assert {"sound": (1, 256), "state": (2, 1, 128)} in choices(sound, state)
@@ -197,16 +198,16 @@ def test_inputs_that_belong_together_get_one_size(script: Dict[str, Any]) -> Non
     assert all(len(set(chosen.values())) == 1 for chosen in choices(TensorInfo("x", (3, "n"), "float32")))
 
 
-def test_a_fault_is_found_portion_by_portion(script: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_found_portion_by_portion(monkeypatch: pytest.MonkeyPatch) -> None:
     from exporter.common.reference import reference_evidence
 
     rng = np.random.default_rng(0)
     feeds = {"x": rng.standard_normal((4, 8)).astype(np.float32), "w": rng.standard_normal((8, 3)).astype(np.float32)}
     evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
-    monkeypatch.setitem(script["_fault"].__globals__, "witness", lambda paths, feeds: evidence)
-    monkeypatch.setitem(script["_fault"].__globals__, "MOST_KEPT", 1)
-    assert script["_fault"]([], softmax_of_large_scores(axis=1), feeds) is None
-    assert script["_fault"]([], softmax_of_large_scores(axis=0), feeds).blob == "p"
-    part, reads = script["_fed_with"](softmax_of_large_scores(axis=1), {"scores": evidence.seen[0].value}, ["p"])
+    monkeypatch.setattr(one_model, "witness", lambda paths, feeds: evidence)
+    monkeypatch.setattr(one_model, "MOST_KEPT", 1)
+    assert one_model._fault([], softmax_of_large_scores(axis=1), feeds) is None
+    assert one_model._fault([], softmax_of_large_scores(axis=0), feeds).blob == "p"
+    part, reads = one_model._fed_with(softmax_of_large_scores(axis=1), {"scores": evidence.seen[0].value}, ["p"])
     assert [op.type for op in part.predict_net.op] == ["Softmax"]
     assert list(reads) == ["theirs:scores"]
