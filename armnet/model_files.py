@@ -81,19 +81,19 @@ def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
 
 
 def check_pair_folder(path: AnyPath) -> None:
-    """UsageError, with what to do, unless a pair may be written here: into a new or empty folder, or over a pair that
-    armnet wrote. Asked before the work begins, so that neither it nor what lies there is lost."""
+    """UsageError, with what to do, if a pair written here would replace files that are not of a pair of armnet's, or
+    if it cannot be a folder. Asked before the work begins, so that neither it nor what lies there is lost."""
     folder = Path(path)
     with one_line_errors(path):
         file = next((place for place in (folder, *folder.parents) if place.is_file()), None)
-        there = list(folder.iterdir()) if folder.is_dir() else []
+        there = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     if file is not None:
         raise UsageError(f"{file}: is a file, not a folder")
-    names = sorted(entry.name for entry in there if not entry.name.startswith("."))
-    if names and not {*FILES, MODEL} <= set(names):
-        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    replaced = there & {*FILES, MODEL}
+    if replaced and len(replaced) <= len(FILES):
         raise UsageError(
-            f"{path}: holds {listed}, but no pair of armnet's; name a new folder, for instance {folder / 'pair'}"
+            f"{path}: holds {' and '.join(sorted(replaced))}, but no pair of armnet's; name a new folder, "
+            f"for instance {folder / 'pair'}"
         )
 
 

@@ -193,6 +193,7 @@ def test_bad_models_are_refused_and_nothing_is_written(armnet: Armnet, tmp_path:
 
 def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "predict_net.pb").write_bytes(b"Caffe2's")
     for words in (
         ("export", DEMO / "digits.onnx"),
         ("export", digits, "--to", "caffe2"),
@@ -201,11 +202,11 @@ def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path
         ("train", digits, "--data", DEMO / "held_back.npz"),
         ("teach", digits, "--data", DEMO),
     ):
-        refused(armnet(*words, "-o", tmp_path), "holds notes.txt, but no pair of armnet's", str(tmp_path / "pair"))
+        refused(armnet(*words, "-o", tmp_path), "holds predict_net.pb, but no pair of armnet's", str(tmp_path / "pair"))
         for place in (tmp_path / "notes.txt", tmp_path / "notes.txt" / "pair"):
             refused(armnet(*words, "-o", place), f"{tmp_path / 'notes.txt'}: is a file, not a folder")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / ("long" * 200)), "File name too long")
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "predict_net.pb"]
 
 
 def test_a_pair_replaces_the_pair_that_was_there_but_no_net_of_another(
@@ -216,7 +217,7 @@ def test_a_pair_replaces_the_pair_that_was_there_but_no_net_of_another(
         assert armnet("export", DEMO / "digits.onnx", "-o", tmp_path)[0] == 0
     assert armnet("optimize", tmp_path, "-o", tmp_path)[0] == 0
     (tmp_path / "model.json").unlink()
-    refused(armnet("optimize", tmp_path, "-o", tmp_path), "init_net.pb, predict_net.pb", "no pair of armnet's")
+    refused(armnet("optimize", tmp_path, "-o", tmp_path), "init_net.pb and predict_net.pb", "no pair of armnet's")
 
 
 def test_a_folder_is_no_file_to_write(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
