@@ -50,7 +50,8 @@ ALL = (1 << 63) - 1  # the end of a slice that has none
 
 
 def function(g: Graph) -> None:
-    g.emit(g.choose(*FUNCTIONS), [g.value(FLOATS)])
+    x, type = g.value(FLOATS), g.choose(*FUNCTIONS)
+    g.emit(type, [g.emit("Abs", [x]) if type in ("Sqrt", "Log") else x])  # what NaN becomes is not specified
 
 
 def with_constant(g: Graph) -> None:
@@ -65,7 +66,9 @@ def with_constant(g: Graph) -> None:
 def with_number(g: Graph) -> None:
     x = g.value(FLOATS)
     type = g.choose("Pow", "Div", "PRelu", "Add", "Mul")
-    g.emit(type, [x, g.constant(g.choose(2, 0.5, 3, 1.4142, 8, 1) if type != "PRelu" else [0.25], x.type)])
+    number = 0.25 if type == "PRelu" else g.choose(2, 0.5, 3, 1.4142, 8, 1)
+    x = g.emit("Abs", [x]) if type == "Pow" and number % 1 else x
+    g.emit(type, [x, g.constant([number] if type == "PRelu" else number, x.type)])
 
 
 def of_two(g: Graph) -> None:
