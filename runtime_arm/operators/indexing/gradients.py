@@ -6,6 +6,7 @@ from runtime_arm.registry.gradients import Backward, Forward, SparseGradient, gr
 
 
 @gradient("Gather")
+@gradient("Gather", domain="onnx")
 def gather(forward: Forward) -> Backward:
     """Along axis 0 sparse: dY's rows at the indices, by name; with dense_gradient, or along another axis, dense."""
     data, indices, dy = forward.like(0), forward.input(1), forward.gradient()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 import pytest
@@ -101,3 +101,22 @@ def test_pictures_of_any_size_are_dealt_out_to_the_batch(
 ) -> None:
     values = np.random.default_rng(3).integers(-100, 100, shape).astype(dtype)
     assert_agrees(tmp_path, *dilated(dtype, computed), values)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5, 3), (1, 4, 0, 3), (1, 0, 5, 3)])
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_integer_layer_of_no_pixels(tmp_path: Path, depthwise: bool, shape: Tuple[int, ...]) -> None:
+    model = Model()
+    x = model.input("x", (1, 4, 5, 3), "int8", signature=(-1, -1, -1, 3), quantization=Quantization([0.1], [7]))
+    filters = np.ones((1, 2, 2, 3) if depthwise else (3, 2, 2, 3), np.int8)
+    w = model.constant("w", filters, quantization=Quantization([0.01], [0]))
+    y = model.tensor("y", dtype="int8", quantization=Quantization([0.2], [1]))
+    if depthwise:
+        model.operator("DEPTHWISE_CONV_2D", [x, w], [y], "DepthwiseConv2DOptions", StrideH=1, StrideW=1)
+    else:
+        model.operator("CONV_2D", [x, w], [y], "Conv2DOptions", StrideH=1, StrideW=1)
+    (tmp_path / "model.tflite").write_bytes(model.to_bytes([y]))
+    pair = export(tmp_path / "model.tflite")
+    for one in (pair, optimize(pair)):
+        with Predictor(one) as predictor:
+            assert predictor.run({"x": np.zeros(shape, np.int8)})["y"].shape == shape
