@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any, Dict
 
 import numpy as np
 import pytest
@@ -103,20 +103,23 @@ def test_pictures_of_any_size_are_dealt_out_to_the_batch(
     assert_agrees(tmp_path, *dilated(dtype, computed), values)
 
 
-@pytest.mark.parametrize("shape", [(0, 4, 5, 3), (1, 4, 0, 3), (1, 0, 5, 3)])
-@pytest.mark.parametrize("depthwise", [False, True])
-def test_integer_layer_of_no_pixels(tmp_path: Path, depthwise: bool, shape: Tuple[int, ...]) -> None:
-    model = Model()
-    x = model.input("x", (1, 4, 5, 3), "int8", signature=(-1, -1, -1, 3), quantization=Quantization([0.1], [7]))
-    filters = np.ones((1, 2, 2, 3) if depthwise else (3, 2, 2, 3), np.int8)
-    w = model.constant("w", filters, quantization=Quantization([0.01], [0]))
-    y = model.tensor("y", dtype="int8", quantization=Quantization([0.2], [1]))
-    if depthwise:
-        model.operator("DEPTHWISE_CONV_2D", [x, w], [y], "DepthwiseConv2DOptions", StrideH=1, StrideW=1)
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("type", ["CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_integer_layer_of_no_pictures(tmp_path: Path, type: str, stride: int) -> None:
+    model, of_x = Model(), Quantization([0.1], [7])
+    x = model.input("x", (1, 4, 5, 3), "int8", signature=(-1, -1, -1, 3), quantization=of_x)
+    y = model.tensor("y", dtype="int8", quantization=of_x)
+    options: Dict[str, int] = {"StrideH": stride, "StrideW": 2}
+    if type.endswith("POOL_2D"):
+        model.operator(type, [x], [y], "Pool2DOptions", FilterHeight=1, FilterWidth=3, **options)
     else:
-        model.operator("CONV_2D", [x, w], [y], "Conv2DOptions", StrideH=1, StrideW=1)
+        filters = np.ones((1, 2, 2, 3) if type[0] == "D" else (3, 2, 2, 3), np.int8)
+        w = model.constant("w", filters, quantization=Quantization([0.01], [0]))
+        model.operator(type, [x, w], [y], "DepthwiseConv2DOptions" if type[0] == "D" else "Conv2DOptions", **options)
     (tmp_path / "model.tflite").write_bytes(model.to_bytes([y]))
-    pair = export(tmp_path / "model.tflite")
+    pair, sides = export(tmp_path / "model.tflite"), [-(-4 // stride), 3]
     for one in (pair, optimize(pair)):
         with Predictor(one) as predictor:
-            assert predictor.run({"x": np.zeros(shape, np.int8)})["y"].shape == shape
+            for shape, made in (((0, 4, 5, 3), (0, *sides, 3)), ((1, 4, 0, 3), (1, sides[0], 0, 3))):
+                if shape[0] == 0 or not type.endswith("POOL_2D"):  # a pool needs pixels
+                    assert predictor.run({"x": np.zeros(shape, np.int8)})["y"].shape == made
