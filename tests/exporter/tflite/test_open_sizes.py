@@ -123,3 +123,19 @@ def test_integer_layer_of_no_pictures(tmp_path: Path, type: str, stride: int) ->
             for shape, made in (((0, 4, 5, 3), (0, *sides, 3)), ((1, 4, 0, 3), (1, sides[0], 0, 3))):
                 if shape[0] == 0 or not type.endswith("POOL_2D"):  # a pool needs pixels
                     assert predictor.run({"x": np.zeros(shape, np.int8)})["y"].shape == made
+
+
+def test_single_pixels_of_no_pictures(tmp_path: Path) -> None:
+    """Whichever order the channels have, a batch may be empty."""
+    model = Model()
+    x = model.input("x", (1, 4, 5, 3), signature=(-1, 4, 5, 3))
+    mean, y = model.tensor("mean", (1, 1, 1, 3), signature=(-1, 1, 1, 3)), model.tensor("y", (1, 3), signature=(-1, 3))
+    more = model.tensor("more", (1, 1, 1, 6), signature=(-1, 1, 1, 6))
+    window = {"FilterHeight": 4, "FilterWidth": 5, "StrideH": 1, "StrideW": 1, "Padding": 1}
+    model.operator("AVERAGE_POOL_2D", [x], [mean], "Pool2DOptions", **window)
+    model.operator("TILE", [mean, model.constant("times", np.array([1, 1, 1, 2], np.int32))], [more], "TileOptions")
+    model.operator("RESHAPE", [mean], [y], "ReshapeOptions", NewShape=[-1, 3])
+    (tmp_path / "model.tflite").write_bytes(model.to_bytes([y, more]))
+    with Predictor(export(tmp_path / "model.tflite")) as predictor:
+        results = predictor.run({"x": np.zeros((0, 4, 5, 3), np.float32)})
+    assert [value.shape for value in results.values()] == [(0, 3), (0, 1, 1, 6)]
