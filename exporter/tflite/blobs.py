@@ -162,7 +162,9 @@ class Blobs:
             return self.net.constant(name, np.ascontiguousarray(moved))
         spatial = () if dims is None else dims[1:-1] if channels_first else dims[2:]
         if dims is not None and set(spatial) == {1}:
-            shape = [0, -1, *spatial] if channels_first else [0, *spatial, -1]
+            known = dims[-1] if channels_first else dims[1]
+            channels = -1 if known is None else known  # a rest cannot be told where the batch is empty
+            shape = [0, channels, *spatial] if channels_first else [0, *spatial, channels]
             outputs = [name, self.net.fresh(f"{name}_old_shape")]
             self.net.add(OperatorDef.of("Reshape", [source], outputs, shape=shape))
         else:

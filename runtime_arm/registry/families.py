@@ -262,7 +262,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.binary": """
             Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Mod Mul
             Or Sub Xor""",
-        "operators.indexing.gather": "GatherElements GatherND",
+        "operators.indexing.gather": "Gather GatherElements GatherND",
         "operators.elementwise.glu": "SwiGLU",
         "operators.image.decoding": "ImageDecoder",
         "operators.image.grid_sample": "AffineGrid GridSample",

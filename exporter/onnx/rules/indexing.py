@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
+from exporter.onnx.rules.reduction import has_elements
 
 
 @rule("TopK")
@@ -27,6 +28,8 @@ def where(node: Node) -> Operators:
 
 @rule("Gather")
 def gather(node: Node) -> Operators:
-    """Caffe2's Gather accepts negative indices only along dimension 0."""
+    """Caffe2's Gather accepts negative indices only along dimension 0, and any where there are no elements."""
     axis = node.get_int("axis", 0)
+    if not (node.caffe2_compatible or has_elements(node.dims(0), [axis])):
+        return [node.as_onnx()]
     return [node.to("Gather", axis=axis or None, wrap_indices=1 if axis else None)]

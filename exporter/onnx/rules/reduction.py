@@ -18,9 +18,9 @@ def from_the_front(axes: Optional[List[int]], rank: Optional[int]) -> Optional[L
     return [axis + (rank or 0) if axis < 0 else axis for axis in axes]
 
 
-def _has_elements(dims: Optional[Dims], axes: List[int]) -> bool:
-    """Whether there is certainly an element to reduce along the axes; no axes mean all of them."""
-    return dims is not None and all(dims[axis] for axis in axes or range(len(dims)))
+def has_elements(dims: Optional[Dims], axes: List[int]) -> bool:
+    """Whether there is certainly an element along the axes; no axes mean all of them."""
+    return dims is not None and all(-len(dims) <= axis < len(dims) and dims[axis] for axis in axes or range(len(dims)))
 
 
 @rule("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
@@ -29,14 +29,17 @@ def reduce(node: Node) -> Operators:
     axes = from_the_front(node.constant_ints(1) if node.has(1) else [], node.rank(0))
     if axes is None or (not axes and node.get_int("noop_with_empty_axes", 0)):
         return [node.as_onnx()]
-    if node.type in ("ReduceMax", "ReduceMin") and not (node.caffe2_compatible or _has_elements(node.dims(0), axes)):
+    if node.type in ("ReduceMax", "ReduceMin") and not (node.caffe2_compatible or has_elements(node.dims(0), axes)):
         return [node.as_onnx()]
     return [node.to(node.type, [node.input(0)], axes=sorted(axes) or None, keepdims=node.get_int("keepdims", 1))]
 
 
 @rule("ArgMax", "ArgMin")
 def position(node: Node) -> Operators:
+    """Where there are no elements Caffe2's position is 0, and ONNX has none."""
     axes = from_the_front([node.get_int("axis", 0)], node.rank(0))
     if axes is None or node.get_int("select_last_index", 0):
+        return [node.as_onnx()]
+    if not (node.caffe2_compatible or has_elements(node.dims(0), axes)):
         return [node.as_onnx()]
     return [node.to(node.type, axis=axes[0], keepdims=node.get_int("keepdims", 1))]

@@ -203,7 +203,10 @@ def split_v(node: Node) -> None:
         raise ExportError("the sizes must be constant")
     axis = only_integer(node.constant_integers(2), "the axis")
     if sizes.count(-1) == 1:
-        length = node.known_dims(0)[node.axis(axis, False, node.known_rank(0))]
+        dims = node.dims(0)
+        length = None if dims is None else dims[node.axis(axis, False, len(dims))]
+        if length is None:
+            raise ExportError(f"a part is the rest of dimension {axis}, whose size must be known")
         sizes[sizes.index(-1)] = length - sum(sizes) - 1
     if min(sizes, default=0) < 0:
         raise ExportError(f"parts of sizes {sizes} are not possible")

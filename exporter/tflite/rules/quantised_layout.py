@@ -51,13 +51,12 @@ _REDUCTIONS = {"MEAN": "QuantizedMean", "SUM": "QuantizedSum", "REDUCE_PROD": "Q
 
 @quantised_rule(*_REDUCTIONS)
 def reduced(node: Node) -> None:
-    _, axes = reduction.axes_of(node)
     node.add(
         _REDUCTIONS[node.type],
         [node.input(0)],
         [node.output()],
         domain=DOMAIN,
-        axes=axes,
+        axes=reduction.axes_of(node),
         keepdims=int(reduction.keeps(node)),
         **of_input(node, 0),
         **of_output(node),

@@ -24,7 +24,7 @@ _LOGIC = {"REDUCE_ALL": "ReduceMin", "REDUCE_ANY": "ReduceMax"}  # of bits
 
 @rule(*_REDUCTIONS, *_LOGIC)
 def reduce(node: Node) -> None:
-    first, axes = axes_of(node)
+    first, axes = _in_some_layout(node)
     source = node.input(0, first)
     if not axes:
         return node.alias(0, source, first)
@@ -51,13 +51,18 @@ def keeps(node: Node) -> bool:
     return bool(node.option("keep_dims", False))
 
 
-def axes_of(node: Node) -> Tuple[bool, List[int]]:
-    """The axes, and the layout to reduce in; True: channels first."""
+def axes_of(node: Node) -> List[int]:
+    """The axes in the source's order."""
     given = node.constant_integers(1)
     if given is None:
         raise ExportError("the axes must be constant")
     rank = node.known_rank(0)
-    axes = sorted({node.axis(axis, False, rank) for axis in given})
+    return sorted({node.axis(axis, False, rank) for axis in given})
+
+
+def _in_some_layout(node: Node) -> Tuple[bool, List[int]]:
+    """The axes in the layout to reduce in, and whether that is channels first."""
+    rank, axes = node.known_rank(0), axes_of(node)
     first = node.is_channels_first(0) and (keeps(node) or _same_order(rank, axes))
     return first, sorted(node.axis(axis, first, rank) for axis in axes)
 

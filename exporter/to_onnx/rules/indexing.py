@@ -9,7 +9,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.registry.schema import lookup
 
 
-@rule("Gather", "BatchGather")
+@rule("Gather", "BatchGather", "onnx.Gather")
 def gather(call: Call) -> Results:
     """Negative indices count from the end in ONNX, along every axis."""
     if call.op.get_bool("match_outer"):

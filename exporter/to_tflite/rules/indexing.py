@@ -11,7 +11,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.registry.schema import axis_of
 
 
-@rule("Gather", "BatchGather")
+@rule("Gather", "BatchGather", "onnx.Gather")
 def gather(call: Call) -> Results:
     """Along one dimension, which the dimensions of the indices replace. TFLite's indices are not negative."""
     if call.op.get_bool("match_outer"):

@@ -23,7 +23,7 @@ MOVES = {
     **dict.fromkeys(("Gather", "Slice", "Split", "MaxPool", "MaxPool2D", "ResizeNearest", "ChannelShuffle"), 1),
     **dict.fromkeys(("onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Unsqueeze", "onnx.Slice", "onnx.Split"), 1),
     **dict.fromkeys(("onnx.MaxPool", "onnx.Tile", "onnx.Expand", "onnx.DepthToSpace", "onnx.SpaceToDepth"), 1),
-    **dict.fromkeys(("onnx.GatherElements", "onnx.GatherND", "onnx.Resize", "PadImage", "onnx.Pad"), 1),
+    **dict.fromkeys(("onnx.Gather", "onnx.GatherElements", "onnx.GatherND", "onnx.Resize", "PadImage", "onnx.Pad"), 1),
     **dict.fromkeys(("onnx.ReduceMax", "onnx.ReduceMin"), 1),
     "Concat": None,
 }

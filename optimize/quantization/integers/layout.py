@@ -27,6 +27,7 @@ SAME_SCALE = (
     "PadImage",
     "Gather",
     "Slice",
+    "onnx.Gather",
     "onnx.Pad",
     "onnx.Resize",
     "onnx.Slice",

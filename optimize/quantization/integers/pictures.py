@@ -169,7 +169,7 @@ def mean(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     return None
 
 
-@rule("Gather", "onnx.Slice", "Slice")
+@rule("Gather", "onnx.Gather", "onnx.Slice", "Slice")
 def picked(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     """Along whatever dimension, in the order of the floats; channels last where one vector picks from a picture."""
     if op.input[0] not in net.twins:

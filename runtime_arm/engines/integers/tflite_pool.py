@@ -28,6 +28,8 @@ MOST_BITS = 24  # of a sum of pixels under a window that is exact in float32
 def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     x = inputs[0]
     assert x is not None
+    if x.size == 0:
+        return "there is nothing to compute"
     pixels = math.prod(pool_window(op, x).kernel)
     return None if pixels < 1 << (MOST_BITS - 8 * x.dtype.itemsize) else f"sums of {pixels} pixels may exceed 24 bits"
 

@@ -120,6 +120,8 @@ def refusal(op: OperatorDef, inputs: Specs) -> Optional[str]:
     x, w = inputs[0], inputs[1]
     assert x is not None
     assert w is not None
+    if x.size == 0:
+        return "there is nothing to compute"
     if not all_known(inputs[1:]):
         return "the weights and the bias must be constants"
     if len(inputs) > 2 and inputs[2] is not None and _largest(inputs[2].value) >= LARGEST_BIAS:

@@ -1,4 +1,4 @@
-"""Picking elements by index: Caffe2's Gather and BatchGather, ONNX's GatherElements and GatherND."""
+"""Picking elements by index: Caffe2's Gather and BatchGather, ONNX's Gather, GatherElements and GatherND."""
 
 from __future__ import annotations
 
@@ -39,10 +39,18 @@ def batch_gather(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List
     return [_gathered(op, data, indices)]
 
 
+@operator("Gather", domain="onnx", inputs=2)
+def onnx_gather(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> List[TensorSpec]:
+    """Caffe2's Gather with ``wrap_indices``, but that no index fits data without elements along the axis."""
+    return [_gathered(op, data, indices)]
+
+
 def _picking(op: OperatorDef, ndim: int) -> Picking:
     if op.type == "BatchGather":
         return Picking(axis_of(op, 1, ndim), False, op.get_bool("match_outer"))
     axis = op.get_int("axis", 0)
+    if op.domain:
+        return Picking(axis_of(op, axis, ndim), True, False)
     return Picking(axis_of(op, axis, ndim), op.get_bool("wrap_indices", axis == 0), op.get_bool("match_outer"))
 
 
@@ -50,7 +58,7 @@ def _gathered(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> TensorS
     require(op, data.ndim > 0, "data must have a dimension", data)
     require_indices(op, indices)
     axis, _, batched = _picking(op, data.ndim)
-    if data.shape[axis] == 0:
+    if _keeps_shape(op, data.shape[axis]):
         return data.with_shape(data.shape)
     outer = data.shape[:axis]
     if batched:
@@ -59,11 +67,16 @@ def _gathered(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> TensorS
     return data.with_shape((*outer, *indices.shape, *data.shape[axis + 1 :]))
 
 
+def _keeps_shape(op: OperatorDef, length: int) -> bool:
+    """Whether there is nothing to pick, which Caffe2 lets pass whatever the indices are."""
+    return length == 0 and not op.domain
+
+
 def _add_gather_kernels(schema: Operator) -> None:
     @schema.reference
     def reference(op: OperatorDef, data: Array, indices: Array) -> List[Any]:
         axis, wraps, batched = _picking(op, data.ndim)
-        if data.shape[axis] == 0:
+        if _keeps_shape(op, data.shape[axis]):
             return [data.copy()]
         index = absolute(op, indices, data.shape[axis], wraps)
         if not batched:
@@ -81,7 +94,9 @@ def _supports_take(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     data = inputs[0]
     assert data is not None
     axis, _, batched = _picking(op, data.ndim)
-    return "every batch has its own indices" if batched else "data are empty" if data.shape[axis] == 0 else None
+    if batched:
+        return "every batch has its own indices"
+    return "data are empty" if _keeps_shape(op, data.shape[axis]) else None
 
 
 def _wide_indices(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -106,6 +121,7 @@ def gather_numpy(call: Call) -> Run:
 
 _add_gather_kernels(gather)
 _add_gather_kernels(batch_gather)
+_add_gather_kernels(onnx_gather)
 
 
 @operator("GatherElements", domain="onnx", inputs=2)

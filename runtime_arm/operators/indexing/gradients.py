@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, Dict
+
 from runtime_arm.registry.gradients import Backward, Forward, SparseGradient, gradient, no_gradient
 
 
 @gradient("Gather")
+@gradient("Gather", domain="onnx")
 def gather(forward: Forward) -> Backward:
     """Along axis 0 sparse: dY's rows at the indices, by name; with dense_gradient, or along another axis, dense."""
     data, indices, dy = forward.like(0), forward.input(1), forward.gradient()
     axis = forward.op.get_int("axis", 0)
     if axis != 0:
-        return forward.by("BatchGatherGradient", [data, indices, dy], [0], axis=axis)
+        wraps: Dict[str, Any] = {"wrap_indices": 1} if forward.op.domain else {}
+        return forward.by("BatchGatherGradient", [data, indices, dy], [0], axis=axis, **wraps)
     if forward.op.get_bool("dense_gradient"):
         return forward.by("SparseToDense", [indices, dy, data], [0])
     return forward.result([], {0: SparseGradient(indices, dy)})

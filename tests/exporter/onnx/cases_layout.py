@@ -61,6 +61,7 @@ LAYOUT = [
     case("Slice", [X, ints(0), ints(9), ints(1)], "Copy(a) -> y", constants=(1, 2, 3)),
     case("Gather", [X, ints(0, 1)], "Gather(a, b) -> y  axis=1  wrap_indices=1", constants=(1,), axis=1),
     case("Gather", [X, ints(0)], "Gather(a, b) -> y", constants=(1,)),
+    case("Gather", [X, ints(0)], "onnx.Gather(a, b) -> y  axis=-1", axis=-1, shapes=[[1, 4, 6, "w"], None]),
     case("ReduceMean", [X], "ReduceMean(a) -> y  axes=[2, 3]  keepdims=0", opset=13, axes=[2, -1], keepdims=0),
     case("ReduceSum", [X, ints(1)], "ReduceSum(a) -> y  axes=[1]  keepdims=1", constants=(1,)),
     case("ReduceMax", [X], "ReduceMax(a) -> y  keepdims=1"),
@@ -71,6 +72,7 @@ LAYOUT = [
     case("ReduceProd", [X], "onnx.ReduceProd(a) -> y"),
     case("ArgMax", [X], "ArgMax(a) -> y  axis=1  keepdims=1", axis=1),
     case("ArgMax", [X], "onnx.ArgMax(a) -> y  axis=1  select_last_index=1", axis=1, select_last_index=1),
+    case("ArgMin", [X], "onnx.ArgMin(a) -> y  axis=3", axis=3, shapes=[[1, 4, 6, "w"]]),
     case(
         "Resize",
         [X, None, DOUBLE],

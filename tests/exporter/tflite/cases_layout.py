@@ -69,6 +69,14 @@ case(
 )
 case("SPLIT", [scalar(1), floats(2, 6)], "SplitOptions", outputs=3, NumSplits=3)
 case("SPLIT_V", [floats(2, 6), i32(1, -1, 2), scalar(1)], "SplitVOptions", outputs=3, NumSplits=3)
+case(
+    "SPLIT_V:open_batch",
+    [floats(2, 6), i32(1, -1, 2), scalar(-1)],
+    "SplitVOptions",
+    outputs=3,
+    signature=True,
+    NumSplits=3,
+)
 
 # Indices
 case("GATHER", [floats(5, 4), integers(0, 5, 2, 3)], "GatherOptions", Axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 import numpy as np
 import pytest
@@ -101,3 +101,41 @@ def test_pictures_of_any_size_are_dealt_out_to_the_batch(
 ) -> None:
     values = np.random.default_rng(3).integers(-100, 100, shape).astype(dtype)
     assert_agrees(tmp_path, *dilated(dtype, computed), values)
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("type", ["CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_integer_layer_of_no_pictures(tmp_path: Path, type: str, stride: int) -> None:
+    model, of_x = Model(), Quantization([0.1], [7])
+    x = model.input("x", (1, 4, 5, 3), "int8", signature=(-1, -1, -1, 3), quantization=of_x)
+    y = model.tensor("y", dtype="int8", quantization=of_x)
+    options: Dict[str, int] = {"StrideH": stride, "StrideW": 2}
+    if type.endswith("POOL_2D"):
+        model.operator(type, [x], [y], "Pool2DOptions", FilterHeight=1, FilterWidth=3, **options)
+    else:
+        filters = np.ones((1, 2, 2, 3) if type[0] == "D" else (3, 2, 2, 3), np.int8)
+        w = model.constant("w", filters, quantization=Quantization([0.01], [0]))
+        model.operator(type, [x, w], [y], "DepthwiseConv2DOptions" if type[0] == "D" else "Conv2DOptions", **options)
+    (tmp_path / "model.tflite").write_bytes(model.to_bytes([y]))
+    pair, sides = export(tmp_path / "model.tflite"), [-(-4 // stride), 3]
+    for one in (pair, optimize(pair)):
+        with Predictor(one) as predictor:
+            for shape, made in (((0, 4, 5, 3), (0, *sides, 3)), ((1, 4, 0, 3), (1, sides[0], 0, 3))):
+                if shape[0] == 0 or not type.endswith("POOL_2D"):  # a pool needs pixels
+                    assert predictor.run({"x": np.zeros(shape, np.int8)})["y"].shape == made
+
+
+def test_single_pixels_of_no_pictures(tmp_path: Path) -> None:
+    """Whichever order the channels have, a batch may be empty."""
+    model = Model()
+    x = model.input("x", (1, 4, 5, 3), signature=(-1, 4, 5, 3))
+    mean, y = model.tensor("mean", (1, 1, 1, 3), signature=(-1, 1, 1, 3)), model.tensor("y", (1, 3), signature=(-1, 3))
+    more = model.tensor("more", (1, 1, 1, 6), signature=(-1, 1, 1, 6))
+    window = {"FilterHeight": 4, "FilterWidth": 5, "StrideH": 1, "StrideW": 1, "Padding": 1}
+    model.operator("AVERAGE_POOL_2D", [x], [mean], "Pool2DOptions", **window)
+    model.operator("TILE", [mean, model.constant("times", np.array([1, 1, 1, 2], np.int32))], [more], "TileOptions")
+    model.operator("RESHAPE", [mean], [y], "ReshapeOptions", NewShape=[-1, 3])
+    (tmp_path / "model.tflite").write_bytes(model.to_bytes([y, more]))
+    with Predictor(export(tmp_path / "model.tflite")) as predictor:
+        results = predictor.run({"x": np.zeros((0, 4, 5, 3), np.float32)})
+    assert [value.shape for value in results.values()] == [(0, 3), (0, 1, 1, 6)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Tuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.tflite_integers import ACTIVATIONS, DTYPES, Single, affine, scales, whole_range
-from tests.support.tflite_models import Quantization
+from tests.support.tflite_models import Model, Quantization, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 SEEDS = st.integers(0, 2**20)
@@ -319,6 +320,23 @@ def test_mean(dtype: str, axes: Any, keep: bool, one_scale: bool, seed: int, dat
     net.assert_equal(
         "MEAN", dtype, of_x if one_scale else data.draw(affine(dtype)), "ReducerOptions", version=2, KeepDims=keep
     )
+
+
+@pytest.mark.parametrize("axes", [(1, 2), (-3, -1), (2,), (0, 3)])
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("type", ["MEAN", "REDUCE_MAX"])
+def test_reduction_of_a_resized_picture(tmp_path: Path, type: str, keep: bool, axes: Tuple[int, ...]) -> None:
+    """The resize leaves its channels first; the axes are those of the file."""
+    model, of_x = Model(), Quantization([0.1], [3])
+    x = model.input("x", (2, 4, 3, 5), "int8", quantization=of_x)
+    larger, y = (model.tensor(name, dtype="int8", quantization=of_x) for name in ("larger", "y"))
+    sizes, reduced = model.constant("sizes", np.array([8, 7])), model.constant("axes", np.array(axes))
+    model.operator("RESIZE_NEAREST_NEIGHBOR", [x, sizes], [larger], "ResizeNearestNeighborOptions", version=2)
+    model.operator(type, [larger, reduced], [y], "ReducerOptions", version=2, KeepDims=keep)
+    data, feeds = model.to_bytes([y]), {"x": whole_range((2, 4, 3, 5), "int8", 1)}
+    (expected,), (result,) = reference(data, feeds), ours(tmp_path, data, feeds)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(result, expected)
 
 
 @few

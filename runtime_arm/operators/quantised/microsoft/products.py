@@ -170,7 +170,6 @@ def dynamic_quantize_matmul(
 ) -> List[TensorSpec]:
     """Y = MatMulIntegerToFloat(DynamicQuantizeLinear(A), B) + bias. A: float32; B, its parameters and bias as there."""
     require_dtype(op, "A", a, (np.float32,))
-    require(op, a.size > 0, "the blob must not be empty: it would have no range", a)
     return _to_float(op, a, b, b_scale, b_zero_point, bias)
 
 

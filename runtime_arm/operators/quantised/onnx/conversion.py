@@ -274,19 +274,19 @@ def dynamic_quantize_linear(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = saturate(round(X / scale) + zero_point) in uint8, with scale and zero point computed from X.
 
     scale = (max(X, 0) - min(X, 0)) / 255,  zero_point = round(-min / scale).  X: float32. Outputs: Y, the scale
-    (float32) and the zero point (uint8), both of shape (). If X is all 0 the scale is 1, as in onnxruntime. Source:
-    onnx/defs/quantization.
+    (float32) and the zero point (uint8), both of shape (). If X is all 0, or empty, the scale is 1, as in onnxruntime.
+    Source: onnx/defs/quantization.
     """
     require_dtype(op, "the input", x, (np.float32,))
-    require(op, x.size > 0, "the blob must not be empty: it would have no range", x)
     return [TensorSpec(x.shape, np.uint8), TensorSpec((), np.float32), TensorSpec((), np.uint8)]
 
 
 def dynamic_parameters(x: Array) -> Parameters:
     """Scale and zero point for which uint8 covers the range from the minimum to the maximum, including 0."""
-    low, high = np.fmin(x.min(), np.float32(0)), np.fmax(x.max(), np.float32(0))
+    zero = np.float32(0)
+    low, high = np.fmin(x.min(initial=zero), zero), np.fmax(x.max(initial=zero), zero)
     scale = (high - low) / np.float32(255) if high > low else np.float32(1)
-    zero_point = np.rint(np.fmin(np.fmax(-low / scale, np.float32(0)), np.float32(255)))
+    zero_point = np.rint(np.fmin(np.fmax(-low / scale, zero), np.float32(255)))
     return Parameters(np.asarray(scale, np.float32), np.asarray(zero_point, np.int32))
 
 

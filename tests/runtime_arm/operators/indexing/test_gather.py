@@ -39,9 +39,12 @@ def gathers(draw: Any) -> List[Any]:
 @settings(max_examples=100)
 def test_gather_agrees_with_numpy(problem: List[Any]) -> None:
     data, indices, axis = problem
-    op = OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=axis, wrap_indices=1)
-    assert assert_engines_match_reference(op, [data, indices]) == ["NUMPY"]
-    assert_same(run_kernel(op, [data, indices], "NUMPY")[0], np.take(data, indices, axis))
+    for op in (
+        OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=axis, wrap_indices=1),
+        OperatorDef.of("Gather", ["X", "i"], ["Y"], axis=axis, domain="onnx"),
+    ):
+        assert assert_engines_match_reference(op, [data, indices]) == ["NUMPY"]
+        assert_same(run_kernel(op, [data, indices], "NUMPY")[0], np.take(data, indices, axis))
 
 
 def test_each_batch_picks_by_its_own_indices() -> None:
@@ -59,6 +62,20 @@ def test_each_batch_picks_by_its_own_indices() -> None:
 def test_data_without_elements_give_their_own_shape() -> None:
     op = OperatorDef.of("Gather", ["X", "i"], ["Y"])
     assert run_kernel(op, [np.zeros((0, 3), np.float32), np.zeros((2, 2), np.int32)])[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize(("indices", "shape"), [(np.zeros((2, 0), np.int32), (2, 0, 3)), (np.zeros(0, int), (0, 3))])
+def test_onnx_picks_nothing_from_data_without_elements(indices: Any, shape: Any) -> None:
+    op, data = OperatorDef.of("Gather", ["X", "i"], ["Y"], domain="onnx"), np.zeros((0, 3), np.float32)
+    assert assert_engines_match_reference(op, [data, indices]) == ["NUMPY"]
+    assert run_kernel(op, [data, indices])[0].shape == shape
+
+
+@pytest.mark.parametrize("engine", ["NUMPY", "REFERENCE"])
+def test_onnx_refuses_an_index_into_data_without_elements(engine: str) -> None:
+    op = OperatorDef.of("Gather", ["X", "i"], ["Y"], domain="onnx", axis=1)
+    with pytest.raises(OperatorError, match="index -1 is out of range"):
+        run_kernel(op, [np.zeros((2, 0), np.float32), np.array([-1])], engine)
 
 
 @pytest.mark.parametrize("engine", ["NUMPY", "REFERENCE"])

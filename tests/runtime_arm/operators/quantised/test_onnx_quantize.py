@@ -111,7 +111,9 @@ def test_output_dtype_and_precision_name_types_by_caffe2s_numbers() -> None:
     assert run_kernel(quantize(2, precision=FLOAT, output_dtype=INT16), inputs)[0].tolist() == [2047]
 
 
-@pytest.mark.parametrize("values", [[0, 0, 0], [1, 2, 3], [-1, -2, -3], [-3, 0, 5], [1e-30, 2e-30, 0], [2.5, -2.5, 0]])
+@pytest.mark.parametrize(
+    "values", [[0, 0, 0], [1, 2, 3], [-1, -2, -3], [-3, 0, 5], [1e-30, 2e-30, 0], [2.5, -2.5, 0], []]
+)
 def test_dynamic_quantisation_as_onnxruntime(values: List[float]) -> None:
     op = OperatorDef.of("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero_point"], domain="onnx")
     x = np.array(values, np.float32)
@@ -153,7 +155,6 @@ ONE, ZERO = np.float32(1), np.uint8(0)
         (quantize(block_size=-1), [X, ONE, ZERO], ArgumentError, "block_size"),
         (quantize(output_dtype=INT8), [X, ONE, ZERO], ShapeError, "output_dtype is int8"),
         (quantize(2, output_dtype=FLOAT), [X, ONE], ArgumentError, "output_dtype must name"),
-        (OperatorDef.of("DynamicQuantizeLinear", ["x"], ["y", "s", "z"], domain="onnx"), [X[:0]], ShapeError, "empty"),
     ],
 )
 def test_refused(op: OperatorDef, inputs: List[Any], error: type, message: str) -> None:
