@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.operators.common.copying import along
 from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
 
@@ -32,7 +33,7 @@ class Accumulators:
         given = [*state]
         for place, axis in self._axes.items():
             self._parts[place].append(state[place])
-            given[place] = state[place][(*[slice(None)] * axis, slice(0))]
+            given[place] = state[place][along(axis, 0, 0)]
         return given
 
     def joined(self, state: Sequence[Any]) -> List[Any]:

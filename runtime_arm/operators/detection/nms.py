@@ -89,7 +89,7 @@ def _corners(op: OperatorDef, boxes: Array) -> Array:
 
 
 def _keeps(corners: Array, threshold: float) -> Callable[[Array, Array], Array]:
-    """A function of two arrays of indices, which are broadcast: whether the boxes overlap by no more than the threshold.
+    """A function of two arrays of indices, which are broadcast: whether boxes overlap by no more than the threshold.
 
     A box without area overlaps none.
     """
