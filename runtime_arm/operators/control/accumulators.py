@@ -49,11 +49,12 @@ def _joining(body: NetDef, before: str, after: str) -> Optional[OperatorDef]:
     """The Concat that joins something to the blob ``before``, which makes ``after``; None if the body does anything
     else with either."""
     makers = [op for op in body.op if after in op.output]
-    readers = [op for op in body.op if before in op.reads()]
-    if len(makers) != 1 or makers != readers or makers[0].full_type != "Concat" or adds_axis(makers[0]):
+    if len(makers) != 1 or makers[0].full_type != "Concat" or adds_axis(makers[0]):
         return None
     concat = makers[0]
     read = [*body.external_output, *(name for op in body.op for name in op.reads())]
-    grows = concat.input[0] == before and concat.input.count(before) == 1 and read.count(after) == 1
-    hidden = before in body.external_output or any(before in op.output for op in body.op)
+    grows = (
+        concat.input[0] == before and concat.input.count(before) == 1 and read.count(before) == read.count(after) == 1
+    )
+    hidden = any(before in op.output for op in body.op)
     return concat if grows and not hidden and not any(name in read for name in concat.output[1:] if name) else None
