@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from runtime_arm.pair.pair import Pair
 DIRECT = 1.0  # the error of a direct sum, which is the unit of the errors of engines
 
 Limits = Mapping[int, float]  # by place in the net: the factor by which the engine may enlarge errors
+
+
+class _Decided(NamedTuple):
+    """The part of a pair that is measured, and what it makes by the pair's own engines and by direct sums."""
+
+    cut: Cut
+    own: Results
+    direct: Results
 
 
 class Budget:
@@ -38,8 +46,8 @@ class Budget:
         self.is_needed = _rounds(self.options)
 
     @cached_property
-    def _cut(self) -> Optional[Cut]:
-        """The part of the net that is measured, where that is not the whole."""
+    def _decided(self) -> Optional[_Decided]:
+        """What is measured where that is not the whole net."""
         if self._agrees(self._of_plain) and self._agrees(self._of_pair):
             return None
         rounding = [one.place for one in self.options if _rounds([one])]
@@ -47,12 +55,17 @@ class Budget:
         if cut is None:
             return None
         own, direct = (results(cut.of(one), self._samples) for one in (self._pair, directly(self._pair, self.options)))
-        return cut if cut.chooses_otherwise(direct, own) else None
+        if not cut.chooses_otherwise(direct, own):
+            return None
+        return _Decided(cut, cut.measured(own), cut.measured(direct))
 
     def _results(self, pair: Pair) -> Results:
-        if self._cut is None:
-            return results(pair, self._samples)
-        return self._cut.measured(results(self._cut.of(pair), self._samples))
+        """What is measured of the pair, perhaps with other engines."""
+        is_own = _engines(pair) == _engines(self._pair)
+        if self._decided is None:
+            return self._own.outputs if is_own and self.is_needed else results(pair, self._samples)
+        cut = self._decided.cut
+        return self._decided.own if is_own else cut.measured(results(cut.of(pair), self._samples))
 
     def _agrees(self, wanted: Results) -> bool:
         return relative_error(wanted, self._own.outputs) <= self._accuracy
@@ -74,8 +87,8 @@ class Budget:
 
     @cached_property
     def _wanted(self) -> Sequence[Results]:
-        if self._cut is not None:
-            return [self._results(directly(self._pair, self.options))]
+        if self._decided is not None:
+            return [self._decided.direct]
         return [self._of_pair] if self._plain is self._pair else [self._of_pair, self._of_plain]
 
     @property
@@ -88,8 +101,7 @@ class Budget:
         """The error of the pair, perhaps with other engines, by the engines it chooses."""
         engines = _engines(pair)
         if engines not in self._errors:
-            own = self.is_needed and self._cut is None and engines == _engines(self._pair)
-            actual = self._own.outputs if own else self._results(pair)
+            actual = self._results(pair)
             self._errors[engines] = max(relative_error(wanted, actual) for wanted in self._wanted)
         return self._errors[engines]
 

@@ -6,13 +6,15 @@ coordinates. Everything is computed in the boxes' own dtype, so that threshold d
 
 from __future__ import annotations
 
-from typing import Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
 
 LARGEST_GROWTH = float(np.log(1000.0 / 16.0))  # largest growth of a side, in log space
+TOGETHER = 64  # boxes that are compared among themselves by one call
+MOST_PAIRS = 1 << 15  # pairs of boxes that are compared by one call, if they are more than one with all the rest
 
 
 def sides(boxes: Array, plus: int) -> Tuple[Array, Array]:
@@ -48,42 +50,60 @@ def clip(boxes: Array, height: int, width: int, plus: int) -> Array:
     return np.asarray(np.maximum(np.minimum(boxes, most), boxes.dtype.type(0)))
 
 
-def common_area(columns: Array, one: int, others: Array, plus: int = 0) -> Array:
-    """The areas of intersection of box ``one`` with the boxes ``others``, given by index.
+def common_area(columns: Array, ones: Array, others: Array, plus: int = 0) -> Array:
+    """The areas of intersection of the boxes ``ones`` with the boxes ``others``, given by indices that are broadcast.
 
     columns: x1, y1, x2 and y2 of all boxes.
     """
     x1, y1, x2, y2 = columns
     unit, zero = columns.dtype.type(plus), columns.dtype.type(0)
-    width = np.minimum(x2[others], x2[one]) - np.maximum(x1[others], x1[one]) + unit
-    height = np.minimum(y2[others], y2[one]) - np.maximum(y1[others], y1[one]) + unit
+    width = np.minimum(x2[others], x2[ones]) - np.maximum(x1[others], x1[ones]) + unit
+    height = np.minimum(y2[others], y2[ones]) - np.maximum(y1[others], y1[ones]) + unit
     return np.asarray(np.maximum(width, zero) * np.maximum(height, zero))
 
 
-def overlaps(boxes: Array, plus: int) -> Callable[[int, Array], Array]:
-    """Returns a function of an index and other indices: the intersection over union of that box with the others."""
+def overlaps(boxes: Array, plus: int) -> Callable[[Any, Array], Array]:
+    """Returns a function of two arrays of indices, which are broadcast: the boxes' intersection over their union."""
     columns = np.ascontiguousarray(boxes.T)
     widths, heights = sides(boxes, plus)
     areas = widths * heights
 
-    def overlap(one: int, others: Array) -> Array:
-        common = common_area(columns, one, others, plus)
-        return np.asarray(common / (areas[one] + areas[others] - common))
+    def overlap(ones: Any, others: Array) -> Array:
+        common = common_area(columns, ones, others, plus)
+        return np.asarray(common / (areas[ones] + areas[others] - common))
 
     return overlap
 
 
-def suppress(order: Array, is_kept: Callable[[int, Array], Array], limit: int = -1) -> List[int]:
+def suppress(
+    order: Array, is_kept: Callable[[Array, Array], Array], limit: int = -1, together: int = TOGETHER
+) -> List[int]:
     """Greedy suppression: the indices of the boxes taken, at most ``limit`` (-1: no limit).
 
-    Takes the boxes in ``order``. Each box taken removes those of the rest for which ``is_kept(taken, rest)`` is false.
+    Takes the boxes in ``order``. Each box taken removes those of the rest that it does not keep: ``is_kept`` is given a
+    column of boxes and a row of others, by index, and returns a row for each box. A call of NumPy takes as long as some
+    hundred boxes; so this many ``together`` are compared among themselves first, then those taken with all the rest.
     """
     taken: List[int] = []
     while order.size and len(taken) != limit:
-        one, rest = int(order[0]), order[1:]
-        taken.append(one)
-        order = rest[is_kept(one, rest)]
+        ones, order = order[:together], order[together:]
+        if ones.size > 1:
+            ones = ones[_survivors(is_kept(ones[:, None], ones))]
+        ones = ones[: None if limit < 0 else limit - len(taken)]
+        taken += ones.tolist()
+        while ones.size and order.size:
+            count = max(1, MOST_PAIRS // order.size)
+            order, ones = order[is_kept(ones[:count, None], order).all(axis=0)], ones[count:]
     return taken
+
+
+def _survivors(kept: Array) -> Array:
+    """Which boxes are taken, one after the other, where ``kept[i, j]`` says whether box i keeps box j behind it."""
+    alive = np.ones(len(kept), bool)
+    for at, row in enumerate(kept):
+        if alive[at]:
+            alive[at + 1 :] &= row[at + 1 :]
+    return alive
 
 
 def nms(boxes: Array, order: Array, threshold: float, plus: int, limit: int = -1) -> List[int]:
@@ -92,7 +112,7 @@ def nms(boxes: Array, order: Array, threshold: float, plus: int, limit: int = -1
     order: the candidates, best first.
     """
     overlap, most = overlaps(boxes, plus), boxes.dtype.type(threshold)
-    return suppress(order, lambda one, rest: overlap(one, rest) <= most, limit)
+    return suppress(order, lambda ones, rest: overlap(ones, rest) <= most, limit)
 
 
 def soft_nms(

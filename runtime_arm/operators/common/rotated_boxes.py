@@ -135,9 +135,8 @@ def nms(boxes: Array, order: Array, threshold: float, limit: int = -1) -> List[i
     """
     polygons, areas = corners(boxes), (boxes[:, 2] * boxes[:, 3]).astype(np.float64)
 
-    def is_kept(one: int, rest: Array) -> Array:
-        common = common_area(polygons[one], polygons[rest])
-        union = areas[one] + areas[rest] - common
-        return np.asarray(common <= np.float32(threshold) * union)
+    def is_kept(ones: Array, rest: Array) -> Array:
+        common = np.stack([common_area(polygons[one], polygons[rest]) for one in ones[:, 0]])
+        return np.asarray(common <= np.float32(threshold) * (areas[ones] + areas[rest] - common))
 
-    return box.suppress(order, is_kept, limit)
+    return box.suppress(order, is_kept, limit, together=1)

@@ -6,7 +6,7 @@ the surrounding net by name. They are planned like any net, once for each set of
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Sequence
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.registry.schema import Branch, DataDependent, axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
+
+if TYPE_CHECKING:
+    from runtime_arm.operators.control.accumulators import Accumulators
 
 ENDLESS = np.iinfo(np.int64).max
 
@@ -109,6 +112,12 @@ def while_reference(op: OperatorDef, nets: SubNets, condition: Array, *inputs: A
         advance(body)
 
 
+def _accumulators(body: NetDef, read: int, written: int, state: Sequence[Any]) -> Accumulators:
+    from runtime_arm.operators.control.accumulators import Accumulators  # nets with branches alone do without
+
+    return Accumulators(body, read, written, state)
+
+
 def _stacked(op: OperatorDef, slices: Sequence[Any], spec: Optional[TensorSpec]) -> Array:
     """The slices, stacked along a new first dimension; none if the body, whose ``spec`` is known, never ran."""
     if slices:
@@ -143,11 +152,11 @@ def loop_reference(
     require(op, trips is not None or condition is not None, "without a trip count and a condition the loop never ends")
     _check_body(op, body, 2 + len(carried), 1 + len(carried))
     goes_on = condition is None or _holds(op, condition)
-    state = list(carried)
+    state, growing = list(carried), _accumulators(body, 2, 1, carried)
     scanned: List[List[Array]] = [[] for _ in body.external_output[1 + len(state) :]]
     trip = 0
     while goes_on and trip < count:
-        results = nets.run(body, _named(body, trip, goes_on, state), body.external_output)
+        results = nets.run(body, _named(body, trip, goes_on, growing.take(state)), body.external_output)
         goes_on = condition is None or _holds(op, results[0])
         state = results[1 : 1 + len(state)]
         for slices, one in zip(scanned, results[1 + len(state) :]):
@@ -157,7 +166,7 @@ def loop_reference(
     if scanned and trip == 0:
         feeds = {name: _spec(array) for name, array in _named(body, trip, goes_on, state).items()}
         specs = nets.infer(body, feeds, body.external_output[1 + len(state) :])
-    return [*state, *(_stacked(op, slices, spec) for slices, spec in zip(scanned, specs))]
+    return [*growing.joined(state), *(_stacked(op, slices, spec) for slices, spec in zip(scanned, specs))]
 
 
 @operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)
@@ -217,8 +226,10 @@ def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
         f"scanned inputs must have equal lengths, got {[len(x) for x in slices]}",
     )
     scanned: List[List[Array]] = [[] for _ in body.external_output[len(states) :]]
+    growing = _accumulators(body, 0, 0, states)
     for elements in zip(*slices):
-        results = nets.run(body, dict(zip(body.external_input, [*states, *elements])), body.external_output)
+        given = [*growing.take(states), *elements]
+        results = nets.run(body, dict(zip(body.external_input, given)), body.external_output)
         states = results[: len(states)]
         for stack, one in zip(scanned, results[len(states) :]):
             stack.append(one)
@@ -226,7 +237,8 @@ def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
     if length == 0:
         taken = [*map(_spec, states), *(TensorSpec(x.shape[1:], x.dtype) for x in slices)]
         specs = nets.infer(body, dict(zip(body.external_input, taken)), body.external_output[len(states) :])
-    return [*states, *(_joined(op, i, stack, spec) for i, (stack, spec) in enumerate(zip(scanned, specs)))]
+    whole = growing.joined(states)
+    return [*whole, *(_joined(op, i, stack, spec) for i, (stack, spec) in enumerate(zip(scanned, specs)))]
 
 
 def _slices(op: OperatorDef, index: int, x: Array) -> Array:

@@ -88,18 +88,18 @@ def _corners(op: OperatorDef, boxes: Array) -> Array:
     return np.concatenate([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])], axis=1)
 
 
-def _keeps(corners: Array, threshold: float) -> Callable[[int, Array], Array]:
-    """A function that tells which boxes (by index) overlap a given one by no more than the threshold.
+def _keeps(corners: Array, threshold: float) -> Callable[[Array, Array], Array]:
+    """A function of two arrays of indices, which are broadcast: whether boxes overlap by no more than the threshold.
 
     A box without area overlaps none.
     """
     columns = np.ascontiguousarray(corners.T)
     areas = (columns[2] - columns[0]) * (columns[3] - columns[1])
 
-    def is_kept(one: int, others: Array) -> Array:
-        common = common_area(columns, one, others)
-        union = areas[one] + areas[others] - common
-        defined = (areas[one] > 0) & (areas[others] > 0) & (union > 0)
+    def is_kept(ones: Array, others: Array) -> Array:
+        common = common_area(columns, ones, others)
+        union = areas[ones] + areas[others] - common
+        defined = (areas[ones] > 0) & (areas[others] > 0) & (union > 0)
         return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=defined) <= threshold)
 
     return is_kept
