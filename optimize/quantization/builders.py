@@ -12,6 +12,7 @@ import numpy as np
 import optimize
 from optimize import pipeline
 from optimize.quantization.calibration import Calibration, Sample, calibrated
+from optimize.quantization.distinct_layers import with_distinct_layers
 from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.equalize_layers import equalized
 from optimize.quantization.formats import FLOAT32, Grid, grid_of
@@ -110,6 +111,7 @@ def weight_builder(
     program = Program.of(small)
     if dynamic:
         program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
+    program = with_distinct_layers(program)
     check_layers(table, [layer.name for layer in layers_of(program, within=True)])
     original = program.pair(small)
 
@@ -165,6 +167,7 @@ def integer_builder(
     """
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
+    program = with_distinct_layers(program)
     check_layers(table, [layer.name for layer in layers_of(program, least=1, within=True)])
     nets: List[Tuple[Program, Sequence[str]]] = [] if methods.equalize else [(program, ())]
     if methods.equalize is not False:

@@ -62,6 +62,18 @@ def binary(call: Call) -> Results:
     return elementwise(call, lambda a, b: call.node(_BINARY[call.op.type[len("Quantized") :]], a, b), "AB")
 
 
+@rule("tflite.QuantizedPRelu")
+def p_relu(call: Call) -> Results:
+    """Of a picture whose channels are at hand first, constant slopes have them first, too."""
+    slopes, first = call.value(1), call.graph.channels_first.get(call.x)
+    if first is None or slopes is None:
+        return elementwise(call, lambda a, b: call.node("PRelu", a, b), "AB")
+    whole = slopes.reshape((1,) * (RANK - slopes.ndim) + slopes.shape)
+    turned = call.constant(np.moveaxis(whole, -1, 1), slopes.dtype)
+    y = call.node("PRelu", operand(call, 0, "A", first), operand(call, 1, "B", turned))
+    return call.channels_last(result(call, y), RANK)
+
+
 # Pictures (N, H, W, C)
 
 

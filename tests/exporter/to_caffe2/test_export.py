@@ -26,6 +26,7 @@ CASES = {
     "Conv(x, w, b) -> a  kernel=3\n AveragePool(a) -> y  global_pooling=1": "Int8AveragePool",
     "Conv(x, w, b) -> a  kernel=3\n Sigmoid(a) -> s\n MaxPool(s) -> y  kernel=2": "Int8Sigmoid",
     "Conv(x, w, b) -> a  kernel=3\n LeakyRelu(a) -> y  alpha=0.2": "Int8LeakyRelu",
+    "Conv(x, w, b) -> a  kernel=3\n PRelu(a, b) -> y": "PRelu",
     "Conv(x, w, b) -> a  kernel=3\n Concat(a, a) -> y, l  axis=1": "Int8Concat",
     "Conv(x, w, b) -> a  kernel=3\n ResizeNearest(a) -> y  height_scale=2.0 width_scale=2.0": "Int8ResizeNearest",
     "FC(x, f, g) -> y": "Int8FC",

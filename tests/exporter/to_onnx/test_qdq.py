@@ -62,6 +62,7 @@ CASES: Dict[str, Any] = {
     "add": ("QuantizedAdd", {**A, **Y, "activation": "RELU"}, [IMAGE, IMAGE], []),
     "sub": ("QuantizedSub", {**A, **Y}, [IMAGE, (4,)], []),
     "mul": ("QuantizedMul", {**A, **Y}, [IMAGE, IMAGE], []),
+    "slopes": ("QuantizedPRelu", {**A, **Y}, [IMAGE], [integers(1, 1, 4)]),
     "average": ("QuantizedAveragePool", {**SAME, "kernel_shape": [2, 2], "strides": [2, 2]}, [IMAGE], []),
     "mean": ("QuantizedMean", {**X, **Y, "axes": [1, 2], "keepdims": 1}, [IMAGE], []),
     "logistic": ("QuantizedLogistic", {**X, "Y_scale": 1 / 256, "Y_zero_point": -128}, [IMAGE], []),
@@ -71,7 +72,7 @@ CASES: Dict[str, Any] = {
     "softmax": ("QuantizedSoftmax", {**X, "beta": 1.0}, [ROWS], []),
     "requantize": ("Requantize", {**X, **Y, "to": 7}, [ROWS], []),
 }
-NO_EXACT_FORM = ("matmul", "transposed", "transposed to more")
+NO_EXACT_FORM = ("matmul",)
 
 
 def operator(name: str) -> Any:
