@@ -65,14 +65,14 @@ def _operand(net: IntegerNet, name: str, rank: int, last: bool) -> Tuple[str, Sc
     value = net.constant(name)
     if value is None:
         return net.integer(name, last)
-    return _stored(net, name, value, rank, last, net.dtype)
+    return _stored(net, value, rank, last, net.dtype)
 
 
-def _stored(net: IntegerNet, name: str, value: Array, rank: int, last: bool, dtype: Any) -> Tuple[str, Scale]:
+def _stored(net: IntegerNet, value: Array, rank: int, last: bool, dtype: Any) -> Tuple[str, Scale]:
     """A constant operand as integers, and their scale."""
     scale = Scale.holding(Range(float(value.min(initial=0)), float(value.max(initial=0))), dtype)
     integers = scale.integers(value, dtype)
-    return net.weight(f"{name}_{np.dtype(dtype).name}", _as_picture(integers, rank, last)), scale
+    return net.weight(np.dtype(dtype).name, _as_picture(integers, rank, last)), scale
 
 
 def _as_picture(value: Array, rank: int, last: bool) -> Array:
@@ -105,7 +105,7 @@ def p_relu(net: IntegerNet, op: OperatorDef) -> Optional[str]:
         return _FLOAT
     last = net.is_last(op.input[0])
     x, x_scale = net.integer(op.input[0], last)
-    b, b_scale = _stored(net, op.input[1], slope, rank, last, INT8)
+    b, b_scale = _stored(net, slope, rank, last, INT8)
     y_scale = net.scales[op.output[0]]
     written = net.write(op.output[0], y_scale, last)
     net.add("QuantizedPRelu", [x, b], written, **x_scale.of("A"), **b_scale.of("B"), **y_scale.of("Y"))
