@@ -186,6 +186,16 @@ def test_integers_are_handed_on(armnet: Armnet, digits: Path, tmp_path: Path) ->
     refused(armnet("export", tmp_path / "integers", "--to", "tflite", "-o", "x", "--integers", "qdq"), "for --to onnx")
 
 
+@pytest.mark.parametrize(("weights", "grow"), [("int4", True), ("int8", False)])
+def test_a_file_that_cannot_hold_the_weights_so_is_no_surprise(
+    armnet: Armnet, digits: Path, tmp_path: Path, weights: str, grow: bool
+) -> None:
+    assert armnet("quantize", digits, "-o", tmp_path / "small", "--weights", weights)[0] == 0
+    status, _, err = armnet("export", tmp_path / "small", "--to", "onnx", "-o", tmp_path / "small.onnx")
+    assert status == 0
+    assert ("weights of int4 are float32 in that file" in err) == grow
+
+
 def test_all_layers_on_integers_or_until_the_outputs_are_close(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     words = ["quantize", digits, "-o", tmp_path / "small", "--activations", "int8", "--samples", "8", "--json"]
     floats = {}
