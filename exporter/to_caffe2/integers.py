@@ -9,10 +9,12 @@ import numpy as np
 from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, OperatorDef, frozen
+from runtime_arm.registry.schema import find
 
 UP = 128  # from int8 to bytes
 MOST = 255
 _LAST: Dict[str, Any] = {"order": "NHWC"}
+_MADE = ": write the pair as it was before it was optimised, or quantised in its weights alone"
 
 
 class Scale(NamedTuple):
@@ -41,8 +43,10 @@ class Bytes:
         if rule is not None and (op.domain == "tflite" or op.input[0] in self._scales):
             return rule(self, op)
         held = next((name for name in op.reads() if name in self._scales), None)
+        schema = find(op)
         if op.domain not in ("", "caffe2"):
-            raise ExportError("Caffe2 has no such operator")
+            made = op.domain == "armnet" or (schema is not None and schema.unpacks)
+            raise ExportError(f"Caffe2 has no such operator{_MADE if made else ''}")
         if held is not None:
             raise ExportError(f"Caffe2 has no such operator on bytes, which {held!r} holds")
         return [op]

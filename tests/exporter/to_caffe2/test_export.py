@@ -94,3 +94,9 @@ def test_floats_are_written_where_caffe2_has_the_operators() -> None:
     assert all(op.argument("values").t is None for op in made.init_net.op)
     with pytest.raises(ArmnetError, match=r"onnx.HardSwish\(x\) -> y: Caffe2 has no such operator"):
         to_caffe2(pair_of('net "h": x -> y\n onnx.HardSwish(x) -> y', shapes={"x": (2, 3)}))
+
+
+def test_packed_weights_are_refused_with_what_to_do() -> None:
+    pair = pair_of(NET, weights(), SHAPES)
+    with pytest.raises(ArmnetError, match="before it was optimised, or quantised in its weights alone"):
+        to_caffe2(quantize(pair, None))
