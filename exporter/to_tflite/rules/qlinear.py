@@ -117,8 +117,8 @@ def _weights(call: Call, index: int, filters: int, axis: int) -> Tuple[Array, Qu
     if centred.size and not -128 <= int(centred.min()) <= int(centred.max()) <= 127:
         if not scales.size == zero.size == 1 or {call.spec().dtype, call.outputs[0].dtype} != {_UINT8}:
             raise ExportError(
-                "the weights, less their zero points, are no int8, and TFLite's other kernels have one scale and compute "
-                "on uint8: quantise the network with weights of int8"
+                "the weights, less their zero points, are no int8, and TFLite's other kernels have one scale and "
+                "compute on uint8: quantise the network with weights of int8"
             )
         return stored.astype(np.uint8), Quantization((float(scales.reshape(())),), (int(zero.reshape(())),))
     each = np.broadcast_to(scales.reshape(-1), filters)
