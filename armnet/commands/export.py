@@ -116,6 +116,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+_GROW = {"UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}  # in other formats
+
+
 def _to_file(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -162,6 +165,9 @@ def _to_file(args: argparse.Namespace) -> int:
         print_json("export", facts)
     else:
         note(f"{' and '.join(facts['files'])}: {size(facts['nbytes'])}")
+    grown = {_GROW[op.type] for op in pair.predict_net.op if op.type in _GROW}
+    if grown:
+        note(f"armnet: weights of {' and '.join(sorted(grown))} are float32 in that file; int8 and float16 stay small")
     return 0
 
 

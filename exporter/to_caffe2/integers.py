@@ -9,10 +9,12 @@ import numpy as np
 from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, OperatorDef, frozen
+from runtime_arm.registry.schema import find
 
 UP = 128  # from int8 to bytes
 MOST = 255
 _LAST: Dict[str, Any] = {"order": "NHWC"}
+_MADE = ": write the pair as it was before it was optimised, or quantised in its weights alone"
 
 
 class Scale(NamedTuple):
@@ -28,7 +30,7 @@ class Scale(NamedTuple):
 
 
 class Bytes:
-    """Translates the operators of a program one by one. fills: of the weights that are bytes, by name."""
+    """Translates the operators of a program one by one. fills: of the weights that were bytes, by name."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -41,8 +43,10 @@ class Bytes:
         if rule is not None and (op.domain == "tflite" or op.input[0] in self._scales):
             return rule(self, op)
         held = next((name for name in op.reads() if name in self._scales), None)
+        schema = find(op)
         if op.domain not in ("", "caffe2"):
-            raise ExportError("Caffe2 has no such operator")
+            made = op.domain == "armnet" or (schema is not None and schema.unpacks)
+            raise ExportError(f"Caffe2 has no such operator{_MADE if made else ''}")
         if held is not None:
             raise ExportError(f"Caffe2 has no such operator on bytes, which {held!r} holds")
         return [op]
@@ -103,6 +107,16 @@ class Bytes:
         if value is None or value.dtype != np.int32:
             raise ExportError(f"the bias {name!r} is no constant of int32")
         self._fill("Int8GivenIntTensorFill", name, value, Scale(scale, 0), value)
+        return name
+
+    def floats(self, name: str, scale: Scale) -> str:
+        """Makes the fill of constant bytes as a row of floats, one number or one a channel."""
+        value = self.program.value(name)
+        if value is None or value.dtype != np.int8 or value.size != value.shape[-1]:
+            raise ExportError(f"{name!r} is no constant of int8, one number for each channel")
+        reals = np.float32(scale.scale) * (value.reshape(-1).astype(np.float32) + (UP - scale.zero_point))
+        fill = Argument("values", floats=frozen(reals.astype(np.float32)))
+        self.fills[name] = OperatorDef("GivenTensorFill", (), (name,), (Argument.of("shape", [value.size]), fill))
         return name
 
     def _fill(self, type: str, name: str, value: Array, scale: Scale, content: Any) -> None:
@@ -217,6 +231,18 @@ def of_bytes(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 @rule("tflite.QuantizedLeakyRelu")
 def leaky_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     return net.makes("Int8LeakyRelu", op, [net.reads(op)], net.stated(op, "Y"), alpha=op.get_float("alpha"))
+
+
+@rule("tflite.QuantizedPRelu")
+def p_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    """On floats between bytes: Caffe2 has no other."""
+    slopes = net.floats(op.input[1], net.stated(op, "B"))
+    x, (reals, results) = net.reads(op, 0, "A"), (net.program.fresh(f"{op.output[0]}_{one}") for one in ("x", "y"))
+    return [
+        OperatorDef.of("Int8Dequantize", [x], [reals]),
+        OperatorDef.of("PRelu", [reals, slopes], [results], name=op.name, **_LAST),
+        *net.makes("Int8Quantize", op, [results], net.stated(op, "Y")),
+    ]
 
 
 @rule("tflite.QuantizedRelu")

@@ -12,6 +12,7 @@ import numpy as np
 import optimize
 from optimize import pipeline
 from optimize.quantization.calibration import Calibration, Sample, calibrated
+from optimize.quantization.distinct_layers import with_distinct_layers
 from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.equalize_layers import equalized
 from optimize.quantization.formats import FLOAT32, Grid, grid_of
@@ -23,6 +24,7 @@ from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.recoloured import InTwoColours
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
+from optimize.quantization.room import with_room
 from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
 from optimize.quantization.samples import without
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
@@ -45,10 +47,11 @@ Choose = Callable[[str], Choice]
 
 class Floats(NamedTuple):
     """The layers that compute on floats whatever was asked for. packed: those of them whose weights are nevertheless
-    stored as was asked for."""
+    stored as was asked for. wide: what the others' weights are stored as."""
 
     layers: AbstractSet[str] = frozenset()
     packed: AbstractSet[str] = frozenset()
+    wide: str = FLOAT32
 
 
 Build = Callable[[Floats, QuantizationReport], Pair]
@@ -69,8 +72,8 @@ class Builder(NamedTuple):
 
 
 class Methods(NamedTuple):
-    """How what is asked for is done. See ``quantize``. recolour: the inputs whose colours are exchanged, for
-    integers to suit those, too."""
+    """How what is asked for is done. See ``quantize``. lacking: for which share of the samples another one
+    is missing, where ranges make up for that. recolour: the inputs whose colours are exchanged for it."""
 
     calibration: str
     per_tensor: bool
@@ -78,6 +81,7 @@ class Methods(NamedTuple):
     correct_biases: bool
     round_by_data: bool
     folder: Optional[AnyPath] = None
+    lacking: float = 0.0
     recolour: Sequence[str] = ()
 
 
@@ -88,7 +92,7 @@ def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
         choice = table.get(layer, asked)
         if layer not in floats.layers:
             return choice
-        return Choice(choice.weights if layer in floats.packed else FLOAT32, FLOAT32)
+        return Choice(choice.weights if layer in floats.packed else floats.wide, FLOAT32)
 
     return choose
 
@@ -110,6 +114,7 @@ def weight_builder(
     program = Program.of(small)
     if dynamic:
         program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
+    program = with_distinct_layers(program)
     check_layers(table, [layer.name for layer in layers_of(program, within=True)])
     original = program.pair(small)
 
@@ -165,6 +170,7 @@ def integer_builder(
     """
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
     program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
+    program = with_distinct_layers(program)
     check_layers(table, [layer.name for layer in layers_of(program, least=1, within=True)])
     nets: List[Tuple[Program, Sequence[str]]] = [] if methods.equalize else [(program, ())]
     if methods.equalize is not False:
@@ -178,12 +184,11 @@ def integer_builder(
     ]
     net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples)
 
-    def trials() -> List[Trial]:
-        """Ranges are chosen anew; weights stay rounded by all samples, which matters little and takes long."""
-        parts = _parts(samples, PARTS)
-        return [Trial(partial(net.build, net.ranges(most, method)), others) for most, others in parts]
+    def of(net: _IntegerNet) -> Build:
+        return partial(net.build, net.ranges(method))
 
-    return Builder(partial(net.build, net.ranges(samples, method)), trials)
+    parts = _parts(samples, PARTS)
+    return Builder(of(net), lambda: [Trial(of(net.by(most)), others) for most, others in parts])
 
 
 def _parts(samples: Sequence[Sample], count: int) -> List[Tuple[Sequence[Sample], Sequence[Sample]]]:
@@ -208,7 +213,7 @@ def _best(
     noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
 
     def ratios(net: _IntegerNet, method: str) -> List[float]:
-        built = [net.build(net.ranges(part, method), Floats(), QuantizationReport()) for part in parts]
+        built = [net.build(net.ranges(method, part), Floats(), QuantizationReport()) for part in parts]
         return [max(noise.of(one), 0.0) for noise, one in zip(noises, reversed(built))]
 
     first, *others = [ratios(*way) for way in ways]
@@ -237,8 +242,14 @@ class _IntegerNet:
         self._methods, self._progress = methods, progress
         self._samples, self._asked, self._table = self._varied(samples), asked, table
 
+    def by(self, samples: Sequence[Sample]) -> _IntegerNet:
+        """The same by other samples."""
+        others = samples, self._asked, self._table, self._methods, self._progress
+        return _IntegerNet(self._program, self._pair, self._changed, *others)
+
     def _varied(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        return InTwoColours(samples, self._methods.recolour) if self._methods.recolour else samples
+        methods = self._methods
+        return InTwoColours(samples, methods.recolour, methods.lacking) if methods.recolour else samples
 
     @cached_property
     def _precision(self) -> Precision:
@@ -277,10 +288,11 @@ class _IntegerNet:
         scales = product_scales(rows, self._methods.per_tensor)
         return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
 
-    def ranges(self, samples: Sequence[Sample], method: str) -> Calibration:
-        """What the net's blobs hold on the samples."""
-        blobs = blobs_to_calibrate(self._program)
-        return calibrated(self._pair, blobs, self._varied(samples), method, self._progress, self._methods.folder)
+    def ranges(self, method: str, samples: Optional[Sequence[Sample]] = None) -> Calibration:
+        """What the net's blobs hold on its samples, or on others."""
+        blobs, varied = blobs_to_calibrate(self._program), self._samples if samples is None else self._varied(samples)
+        found = calibrated(self._pair, blobs, varied, method, self._progress, self._methods.folder)
+        return found._replace(ranges=with_room(found.ranges, self._program, self._methods.lacking))
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""

@@ -23,7 +23,7 @@ from runtime_arm.netdef.dtypes import FLOAT
 from runtime_arm.operators.common.casting import LARGEST_HALF
 from runtime_arm.operators.quantised.packed import joined_halves
 
-FLOAT32 = "float32"
+FLOAT32, FLOAT16 = "float32", "float16"
 BLOCK = 32  # numbers that share a scale in int4
 LEAST_HALF = 2.0**-16  # of numbers that float16 holds with nine bits or more
 
@@ -139,7 +139,7 @@ def palette(weight: Array, axis: int) -> Optional[Packed]:
 
 
 FORMATS: Dict[str, Callable[[Array, int], Optional[Packed]]] = {
-    "float16": float16,
+    FLOAT16: float16,
     "bfloat16": bfloat16,
     "int8": int8,
     "int4": int4,

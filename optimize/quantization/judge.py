@@ -1,15 +1,18 @@
 """Whether a pair is good enough with some of its layers on floats: what is demanded of it, and how that is judged.
 
-A ratio is demanded of all that the net will see, not of the samples that made the pair: its ranges suit those. So it is
-judged by cross-validation: each quarter of the samples is run on a pair whose ranges the other quarters chose. Some
-samples are harder than others; how far the ratio would move with other ones, its standard error, is estimated by the
-jackknife (Efron and Stein, "The jackknife estimate of variance", 1981) and counts as missing.
+A ratio is demanded of all that the net will see, not of the samples that made the pair: its ranges and its rounded
+weights suit those. So it is judged by cross-validation: each quarter of the samples is run on a pair that the other
+quarters made. Some samples are harder than others, and what others might make worse counts as missing. That is one
+standard error by the jackknife (Efron and Stein, "The jackknife estimate of variance", 1981), or what the few hardest
+samples would add that so few need not hold: where ratios in dB spread like a normal distribution, noise is log-normal,
+and its mean lies ln(10) / 20 times their variance above the median (Aitchison and Brown, "The Lognormal Distribution",
+1957). The variance is that of the ratios below the median.
 """
 
 from __future__ import annotations
 
 import math
-from statistics import fmean
+from statistics import fmean, median
 from typing import AbstractSet, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Builder, Floats, Trial
@@ -21,7 +24,7 @@ from runtime_arm.pair.pair import Pair
 
 FEW = 10  # samples, which are no picture of what the net will see; parts of them say nothing
 MOST_JUDGED = 32  # samples
-MOST_ERROR = 3.0  # dB; more than that is one sample unlike all others, whose outputs may be all 0
+MOST_MISSING = 5.0  # dB; more than that is one sample unlike all others, whose outputs may be all 0
 
 
 class Demand(NamedTuple):
@@ -49,11 +52,11 @@ class Judge:
         most = MOST_JUDGED // len(parts)
         self._parts = [(part.build, OutputNoise(original, part.others, most=most)) for part in parts]
         self._build, self._demand, self._unseen = builder.build, demand, bool(trials)
-        self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str]], Ratio] = {}
+        self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str], str], Ratio] = {}
 
     def ratio(self, floats: Floats) -> Ratio:
         """That of the pair with these layers on floats."""
-        key = frozenset(floats.layers), frozenset(floats.packed)
+        key = frozenset(floats.layers), frozenset(floats.packed), floats.wide
         if key not in self._ratios:
             self._ratios[key] = self._ratio(floats)
         return self._ratios[key]
@@ -66,7 +69,7 @@ class Judge:
         found = min(map(lower, outputs.values()), default=0.0)
         if not self._unseen:
             return Ratio(found, found)
-        return Ratio(found, min((lower(sums) - _error(sums) for sums in outputs.values()), default=0.0))
+        return Ratio(found, min((lower(sums) - _missing(sums) for sums in outputs.values()), default=0.0))
 
     def good(self, floats: Floats) -> bool:
         """Whether that pair is good enough."""
@@ -76,9 +79,22 @@ class Judge:
         return accept is None or accept(self._build(floats, QuantizationReport()))
 
 
+def _missing(samples: Sequence[Sums]) -> float:
+    """By how much the ratio of others may be lower than that of all these samples together, in dB."""
+    return min(MOST_MISSING, max(_error(samples), lower(samples) - _of_a_spread(samples)))
+
+
 def _error(samples: Sequence[Sums]) -> float:
     """The standard error of the ratio of all samples together."""
     count = len(samples)
     without = [decibels([*samples[:place], *samples[place + 1 :]]) for place in range(count)] if count > 1 else [0.0]
     mean = fmean(without)
-    return min(MOST_ERROR, math.sqrt((count - 1) / count * sum((one - mean) ** 2 for one in without)))
+    return math.sqrt((count - 1) / count * sum((one - mean) ** 2 for one in without))
+
+
+def _of_a_spread(samples: Sequence[Sums]) -> float:
+    """The ratio of many samples whose ratios spread as those of the harder half of these do."""
+    ratios = [decibels([one]) for one in samples]
+    middle = median(ratios)
+    below = [(middle - one) ** 2 for one in ratios if one < middle]
+    return middle - (math.log(10) / 20 * fmean(below) if below else 0.0)

@@ -9,15 +9,15 @@ good enough.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
+from typing import Callable, List, Mapping, Optional, Sequence
 
 import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
-from optimize.quantization.formats import FLOAT32, check_format
+from optimize.quantization.formats import FLOAT16, FLOAT32, check_format
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.recoloured import ENOUGH, of_few_colours
+from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
 from optimize.quantization.sensitivity import least_float, worst_first
@@ -94,7 +94,7 @@ def quantize(
         assert given is not None
         if calibration == AUTO:
             given = _alike(pair, given, report, progress)
-            methods = methods._replace(recolour=of_few_colours(given))
+            methods = methods._replace(lacking=lacking(len(given)), recolour=of_few_colours(given))
         report.notes += _doubts(len(given))
         builder = integer_builder(pair, given, asked, table, methods, progress)
     else:
@@ -204,22 +204,28 @@ def _smallest(
     choices: of layers that might. UsageError if nothing is good enough.
     """
 
-    def tried(floats: AbstractSet[str], packed: AbstractSet[str]) -> bool:
-        return good(Floats(floats, packed))
-
     on_integers = [layer for layer in worst if choices[layer].activations != FLOAT32]
     if on_integers:
-        packed = least_float(on_integers, lambda floats: tried(floats, floats), progress)
+        packed = least_float(on_integers, lambda floats: good(Floats(floats, floats)), progress)
         if packed is not None:
             return Floats(packed, packed)
-    floats = least_float(worst, lambda floats: tried(floats, frozenset()), progress)
-    if floats is None:
-        raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(worst)} layers float")
-    if not on_integers:
-        return Floats(floats)
-    order = [layer for layer in worst if layer in floats]
-    wide = least_float(order, lambda wide: tried(floats, floats - wide), progress) or floats
-    return Floats(floats, floats - wide)
+    for wide in (FLOAT16, FLOAT32):
+        found = _widened(worst, wide, bool(on_integers), good, progress)
+        if found is not None:
+            return found
+    raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(worst)} layers float")
+
+
+def _widened(
+    worst: Sequence[str], wide: str, may_be_packed: bool, good: Callable[[Floats], bool], progress: Progress
+) -> Optional[Floats]:
+    """The same with weights of that format where packed ones will not do; None if that is not good enough, either."""
+    floats = least_float(worst, lambda floats: good(Floats(floats, wide=wide)), progress)
+    if floats is None or not may_be_packed:
+        return None if floats is None else Floats(floats, wide=wide)
+    layers, order = floats, [layer for layer in worst if layer in floats]
+    spoilt = least_float(order, lambda some: good(Floats(layers, layers - some, wide)), progress) or layers
+    return Floats(layers, layers - spoilt, wide)
 
 
 def _warn(report: QuantizationReport, demand: Demand) -> None:

@@ -7,7 +7,7 @@ missing. Three channels of unlike ranges are no colours: exchanged, they are not
 
 from __future__ import annotations
 
-from typing import Any, Collection, Optional, Sequence, Tuple
+from typing import Any, Collection, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -27,22 +27,31 @@ def of_few_colours(samples: Sequence[Sample]) -> Tuple[str, ...]:
     return tuple(name for name in samples[0] if _are_colours(samples, name))
 
 
-class InTwoColours(Sequence[Sample]):
-    """Samples, each followed by itself with these inputs in other colours: red became green, green blue, and blue
-    red."""
+def lacking(count: int) -> float:
+    """For which share of so many samples another one is missing: all of up to 50, none of 100 or more."""
+    return min(1.0, max(0.0, (ENOUGH - count) / max(count, 1)))
 
-    def __init__(self, samples: Sequence[Sample], names: Collection[str]):
+
+class InTwoColours(Sequence[Sample]):
+    """Samples, a share of which, evenly spread, are followed by themselves with these inputs in other colours: red
+    became green, green blue, and blue red."""
+
+    def __init__(self, samples: Sequence[Sample], names: Collection[str], share: float = 1.0):
         self._samples, self._names = samples, names
+        self._places: List[Tuple[int, bool]] = []  # of samples, and whether their colours are others
+        for place in range(len(samples)):
+            again = int((place + 1) * share) > int(place * share)
+            self._places += [(place, False), (place, True)][: 1 + again]
 
     def __len__(self) -> int:
-        return 2 * len(self._samples)
+        return len(self._places)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[place] for place in range(len(self))[index]]
-        place = range(len(self))[index]
-        sample = self._samples[place // 2]
-        return {**sample, **{name: _turned(np.asarray(sample[name])) for name in self._names}} if place % 2 else sample
+        place, turned = self._places[index]
+        sample = self._samples[place]
+        return {**sample, **{name: _turned(np.asarray(sample[name])) for name in self._names}} if turned else sample
 
 
 def _are_colours(samples: Sequence[Sample], name: str) -> bool:

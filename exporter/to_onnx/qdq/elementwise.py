@@ -10,6 +10,7 @@ from exporter.to_onnx.call import Call
 from exporter.to_onnx.operand import Results
 from exporter.to_onnx.qdq import elementwise, integers, operand, reals, result, rule
 from exporter.to_onnx.rules.tflite import RANK, window
+from exporter.to_onnx.rules.tflite import max_pool as pool_bytes
 from runtime_arm.errors import ExportError
 from runtime_arm.operators.quantised.tflite.parameters import Affine, affine
 from runtime_arm.registry.schema import axis_of, lookup
@@ -26,6 +27,7 @@ _UNARY = {
     "Tanh": "Tanh",
 }
 _BINARY = {"Add": "Add", "Mul": "Mul", "Sub": "Sub"}
+_ITSELF = Affine(np.float32(1), 0)  # the scale by which an integer stands for itself
 
 
 @rule("tflite.Quantize")
@@ -62,6 +64,18 @@ def binary(call: Call) -> Results:
     return elementwise(call, lambda a, b: call.node(_BINARY[call.op.type[len("Quantized") :]], a, b), "AB")
 
 
+@rule("tflite.QuantizedPRelu")
+def p_relu(call: Call) -> Results:
+    """Of a picture whose channels are at hand first, constant slopes have them first, too."""
+    slopes, first = call.value(1), call.graph.channels_first.get(call.x)
+    if first is None or slopes is None:
+        return elementwise(call, lambda a, b: call.node("PRelu", a, b), "AB")
+    whole = slopes.reshape((1,) * (RANK - slopes.ndim) + slopes.shape)
+    turned = call.constant(np.moveaxis(whole, -1, 1), slopes.dtype)
+    y = call.node("PRelu", operand(call, 0, "A", first), operand(call, 1, "B", turned))
+    return call.channels_last(result(call, y), RANK)
+
+
 # Pictures (N, H, W, C)
 
 
@@ -72,6 +86,16 @@ def average_pool(call: Call) -> Results:
     x = reals(call, call.channels_first(call.x, RANK), affine(call.op, "Y", dtype), dtype)
     y = call.node("AveragePool", x, **window(call, call.op.get_ints("kernel_shape")))
     return call.channels_last(result(call, y), RANK)
+
+
+@rule("tflite.QuantizedMaxPool")
+def max_pool(call: Call) -> Results:
+    """ONNX has it on bytes and on floats; on floats, integers of 16 bits stay themselves."""
+    if call.dtype() != np.int16:
+        return pool_bytes(call)
+    x = reals(call, call.channels_first(call.x, RANK), _ITSELF, call.dtype())
+    y = call.node("MaxPool", x, **window(call, call.op.get_ints("kernel_shape")))
+    return call.channels_last(integers(call, y, _ITSELF, call.dtype()), RANK)
 
 
 @rule("tflite.QuantizedMean")
@@ -88,8 +112,7 @@ def resize_bilinear(call: Call) -> Results:
     if size is None:
         raise ExportError("the size of the result must be known")
     aligned, half = call.op.get_bool("align_corners"), call.op.get_bool("half_pixel_centers")
-    one = Affine(np.float32(1), 0)
-    x = reals(call, call.channels_first(call.x, RANK), one, call.dtype())
+    x = reals(call, call.channels_first(call.x, RANK), _ITSELF, call.dtype())
     options: Dict[str, Any] = {
         "mode": "linear",
         "coordinate_transformation_mode": "align_corners" if aligned else "half_pixel" if half else "asymmetric",
@@ -99,7 +122,7 @@ def resize_bilinear(call: Call) -> Results:
         raise ExportError("the number of pictures and channels must be known")
     sizes = call.ints(dims[0], dims[3], *(int(n) for n in size))
     y = call.node("Resize", x, "", "", sizes, **options)
-    return call.channels_last(integers(call, y, one, call.dtype()), RANK)
+    return call.channels_last(integers(call, y, _ITSELF, call.dtype()), RANK)
 
 
 # Rows

@@ -20,6 +20,7 @@ from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.native import explicit_pads
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
+from runtime_arm.operators.common.windows import onnx_window
 from runtime_arm.operators.quantised.fixed_point import FORTY_EIGHT_17THS, MINUS_32_17THS, MOST
 from runtime_arm.operators.quantised.rounding import fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import activation_range, affine, limits_of
@@ -178,9 +179,40 @@ def conv(call: Call) -> Results:
         dilations=list(op.get_ints("dilations")) or None,
         group=op.get_int("group", 1),
     )
-    if call.has(2):
-        sums = call.node("Add", sums, call.reshaped(call.input(2), -1, 1, 1))
+    return _pictures(call, products, sums, 2)
+
+
+def _pictures(call: Call, products: Products, sums: str, bias: int) -> str:
+    """The sums of a convolution, channels first, as outputs."""
+    if call.has(bias):
+        sums = call.node("Add", sums, call.reshaped(call.input(bias), -1, 1, 1))
     return call.channels_last(_finished(call, products, sums, (-1, 1, 1)), RANK)
+
+
+@rule("tflite.QuantizedConvTranspose")
+def conv_transpose(call: Call) -> Results:
+    """ONNX has no such operator on integers: the picture with zeros between its pixels is convolved with filters that
+    are turned around."""
+    size = call.value(2)
+    if size is None:
+        raise ExportError("the size of the result must be known")
+    products = products_of(call.op, _eight_bits(call), call.shape(1)[0])
+    x, x_zero = _unsigned(call, products.x.zero_point)
+    filters, w_zero = _weights(call, products.w_zero_point)
+    found = onnx_window(call.op, size.tolist(), filters.shape[1:-1])
+    high, wide = found.output
+    down, right = found.stride
+    spread = call.reshaped(call.channels_first(x, RANK), 0, 0, high, 1, wide, 1)
+    spread = call.node("Pad", spread, call.ints(*[0] * 9, down - 1, 0, right - 1), x_zero)
+    heads = [kernel - 1 - head for kernel, head in zip(found.kernel, found.head)]
+    tails = [
+        image + kernel - 1 - head - pixels * stride
+        for image, kernel, head, pixels, stride in zip(found.image, found.kernel, heads, found.output, found.stride)
+    ]
+    spread = call.reshaped(spread, 0, 0, high * down, wide * right)
+    padded = call.node("Pad", spread, call.ints(0, 0, *heads, 0, 0, *tails), x_zero)
+    turned = call.constant(_first(filters[:, ::-1, ::-1]))
+    return _pictures(call, products, call.node("ConvInteger", padded, turned, x_zero, w_zero), 3)
 
 
 def _first(filters: Array) -> Array:

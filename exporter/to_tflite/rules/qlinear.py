@@ -1,7 +1,8 @@
 """ONNX's operators on 8-bit integers. What they read besides integers becomes the scales of tensors.
 
 TFLite rounds in another way: a result may be one step away. Its kernels with a scale for each filter compute on int8
-alone, so uint8 is moved by 128 before them and back behind them; both vanish where only such operators read it.
+alone, so uint8 is moved by 128 before them and back behind them; both vanish where only such operators read it. Weights
+of uint8 that are no int8 without their zero point are for its older kernels, which have one scale and compute on uint8.
 """
 
 from __future__ import annotations
@@ -106,24 +107,48 @@ def dequantize(call: Call) -> Results:
 
 
 def _weights(call: Call, index: int, filters: int, axis: int) -> Tuple[Array, Quantization]:
-    """Constant weights as int8 whose zero points are 0, and their scales along the filters."""
+    """Constant weights as int8 whose zero points are 0, and their scales along the filters; as uint8 with one scale and
+    one zero point if they are no int8."""
     stored = call.constant_value(index, "the weights").astype(np.int16)
     scales = call.constant_value(index + 1, "the scale").astype(np.float32)
     zero = call.constant_value(index + 2, "the zero point").astype(np.int16) if call.has(index + 2) else np.zeros(1)
     along = [-1 if at == axis else 1 for at in range(stored.ndim)]
     centred = stored - zero.reshape(along if zero.size > 1 else 1)
     if centred.size and not -128 <= int(centred.min()) <= int(centred.max()) <= 127:
-        raise ExportError("the weights, less their zero points, are no int8")
+        if not scales.size == zero.size == 1 or {call.spec().dtype, call.outputs[0].dtype} != {_UINT8}:
+            raise ExportError(
+                "the weights, less their zero points, are no int8, and TFLite's other kernels have one scale and "
+                "compute on uint8: quantise the network with weights of int8"
+            )
+        return stored.astype(np.uint8), Quantization((float(scales.reshape(())),), (int(zero.reshape(())),))
     each = np.broadcast_to(scales.reshape(-1), filters)
     return centred.astype(np.int8), Quantization(tuple(float(one) for one in each), (0,) * filters)
 
 
-def _bias(call: Call, bias: Optional[Array], x: int, scales: Quantization) -> int:
+def _bias(call: Call, bias: Optional[Array], x: int, scales: Quantization, filters: int) -> int:
     of = call.graph[x].quantization
     assert of is not None
     products = tuple(float(np.float32(of.scale[0]) * np.float32(scale)) for scale in scales.scale)
-    value = np.zeros(len(products), np.int32) if bias is None else bias
+    value = np.zeros(filters, np.int32) if bias is None else bias
     return call.graph.constant(value, "bias", Quantization(products, (0,) * len(products)))
+
+
+def _read(call: Call, tensor: int, weights: Array) -> int:
+    """The tensor in the type of the weights, with the scale at input 1."""
+    if weights.dtype == _INT8:
+        return _signed(call, tensor, 1)
+    graph = call.graph
+    graph[tensor].quantization = graph[tensor].quantization or _scale(call, 1)
+    return tensor
+
+
+def _sums(
+    call: Call, type: str, inputs: Sequence[int], shape: Sequence[int], weights: Array, y: int, options: Any = ()
+) -> int:
+    """What an operator makes of such weights, in the type that the output has. y: the input that is its scale."""
+    wanted = _wanted(call, y) if weights.dtype == _INT8 else _scale(call, y)
+    found = call.emit(type, inputs, shape, weights.dtype, wanted, **dict(options))
+    return _stated(call, found) if weights.dtype == _INT8 else found
 
 
 @rule("onnx.QLinearConv")
@@ -132,8 +157,9 @@ def conv(call: Call) -> Results:
     convolution = convolution_of(call.op, call.spec(0), call.spec(3))
     stored, scales = _weights(call, 3, convolution.filters, 0)
     weights, picture, window = filters_last(stored, False), picture_of(call, False), in_two(convolution.window)
-    x = _signed(call, picture.tensor, 1)
-    bias = _bias(call, call.constant_value(8, "the bias") if call.has(8) else None, x, scales)
+    x = _read(call, picture.tensor, weights)
+    given = call.constant_value(8, "the bias") if call.has(8) else None
+    bias = _bias(call, given, x, scales, convolution.filters)
     x, padding = padded(call, x, window)
     options: Dict[str, Any] = {"Padding": padding, **strides_of(window), **dilations_of(window)}
     type = "CONV_2D"
@@ -142,8 +168,7 @@ def conv(call: Call) -> Results:
         options["DepthMultiplier"] = convolution.filters // convolution.channels
     w = call.graph.constant(np.ascontiguousarray(weights), call.op.input[3], scales)
     shape = (convolution.batch, *window.output, convolution.filters)
-    y = call.emit(type, [x, w, bias], shape, _INT8, _wanted(call, 6), **options)
-    return finished(call, _stated(call, y), picture)
+    return finished(call, _sums(call, type, [x, w, bias], shape, weights, 6, options), picture)
 
 
 @rule("onnx.QLinearMatMul")
@@ -174,11 +199,11 @@ def _connected(call: Call, matrix: Array, y: int, bias: Optional[Array]) -> Resu
     centred, scales = _weights(call, 3, count, 0 if call.op.get_bool("transB") else 1)
     filters = centred if call.op.get_bool("transB") else centred.T
     source, filters = rows_of(call, filters, int(np.prod(call.spec().shape[:-1])))
-    x = _signed(call, source, 1)
+    x = _read(call, source, filters)
     w = call.graph.constant(np.ascontiguousarray(filters), call.op.input[3], scales)
-    inputs = [x, w, _bias(call, bias, x, scales)]
-    result = call.emit("FULLY_CONNECTED", inputs, (call.graph[x].shape[0], count), _INT8, _wanted(call, y))
-    return call.result(_stated(call, call.graph.reshaped(result, call.outputs[0].shape)))
+    inputs = [x, w, _bias(call, bias, x, scales, count)]
+    result = _sums(call, "FULLY_CONNECTED", inputs, (call.graph[x].shape[0], count), filters, y)
+    return call.result(call.graph.reshaped(result, call.outputs[0].shape))
 
 
 # Elementwise

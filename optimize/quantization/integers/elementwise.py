@@ -8,7 +8,7 @@ import numpy as np
 
 from optimize.quantization.calibration import Range
 from optimize.quantization.integers.activations import activation_of, following
-from optimize.quantization.integers.net import INT16, IntegerNet, Scale
+from optimize.quantization.integers.net import INT8, INT16, IntegerNet, Scale
 from optimize.quantization.integers.rules import leaves_net, rule
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.netdef.dtypes import number_of
@@ -22,6 +22,7 @@ _UNARY = {
     "Sigmoid": "QuantizedLogistic",
     "Tanh": "QuantizedTanh",
 }
+_FLOAT = "its operand is a float"
 _OF_AN_OUTPUT = "it makes an output, which is the more exact for staying float"
 _FIXED = {"Sigmoid": Scale(1 / 256, -128), "Tanh": Scale(1 / 128, 0)}  # what TensorFlow Lite demands of the output
 _FIXED_INT16 = Scale(1 / 32768, 0)
@@ -64,9 +65,14 @@ def _operand(net: IntegerNet, name: str, rank: int, last: bool) -> Tuple[str, Sc
     value = net.constant(name)
     if value is None:
         return net.integer(name, last)
-    scale = Scale.holding(Range(float(value.min(initial=0)), float(value.max(initial=0))), net.dtype)
-    integers = scale.integers(value, net.dtype)
-    return net.weight(f"{name}_{net.dtype.name}", _as_picture(integers, rank, last)), scale
+    return _stored(net, value, rank, last, net.dtype)
+
+
+def _stored(net: IntegerNet, value: Array, rank: int, last: bool, dtype: Any) -> Tuple[str, Scale]:
+    """A constant operand as integers, and their scale."""
+    scale = Scale.holding(Range(float(value.min(initial=0)), float(value.max(initial=0))), dtype)
+    integers = scale.integers(value, dtype)
+    return net.weight(np.dtype(dtype).name, _as_picture(integers, rank, last)), scale
 
 
 def _as_picture(value: Array, rank: int, last: bool) -> Array:
@@ -85,6 +91,27 @@ def leaky_relu(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     return _function(net, op, "QuantizedLeakyRelu", {"alpha": op.get_float("alpha", 0.01)})
 
 
+@rule("PRelu", "onnx.PRelu")
+def p_relu(net: IntegerNet, op: OperatorDef) -> Optional[str]:
+    """Slopes are int8, those of int16, too. Caffe2 has one slope, or one a channel; ONNX's broadcast."""
+    slope, rank = net.constant(op.input[1]), net.rank(op.input[0])
+    if slope is None or rank is None or slope.ndim > rank:
+        return "its slopes are not constant"
+    if op.get_str("order", "NCHW") != "NCHW":
+        return "only channels that come first have a quantised form"
+    if not op.domain:
+        slope = slope.reshape([-1 if axis == 1 else 1 for axis in range(rank)])
+    if op.input[0] not in net.twins:
+        return _FLOAT
+    last = net.is_last(op.input[0])
+    x, x_scale = net.integer(op.input[0], last)
+    b, b_scale = _stored(net, slope, rank, last, INT8)
+    y_scale = net.scales[op.output[0]]
+    written = net.write(op.output[0], y_scale, last)
+    net.add("QuantizedPRelu", [x, b], written, **x_scale.of("A"), **b_scale.of("B"), **y_scale.of("Y"))
+    return None
+
+
 @rule("Relu", "Clip")
 def relu(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     activation = activation_of(op)
@@ -95,7 +122,7 @@ def relu(net: IntegerNet, op: OperatorDef) -> Optional[str]:
 
 def _function(net: IntegerNet, op: OperatorDef, type: str, arguments: Dict[str, Any]) -> Optional[str]:
     if op.input[0] not in net.twins:
-        return "its operand is a float"
+        return _FLOAT
     if net.lacks(type):
         return net.lacks(type)
     if op.type in _FIXED and leaves_net(net, op.output[0]):
@@ -112,7 +139,7 @@ def _function(net: IntegerNet, op: OperatorDef, type: str, arguments: Dict[str, 
 def swish(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     """X sigmoid(X), in two steps."""
     if op.input[0] not in net.twins:
-        return "its operand is a float"
+        return _FLOAT
     last = net.is_last(op.input[0])
     x, x_scale = net.integer(op.input[0], last)
     gate, gate_scale, y_scale = net.fresh(f"{op.output[0]}_gate"), _fixed(net, "Sigmoid"), net.scales[op.output[0]]
@@ -128,7 +155,7 @@ def softmax(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     rank = net.rank(op.input[0])
     axis = op.get_int("axis", -1 if op.domain else 1)
     if op.input[0] not in net.twins:
-        return "its operand is a float"
+        return _FLOAT
     if rank is None or axis % max(rank, 1) != rank - 1:
         return "it is not over the last dimension"
     if leaves_net(net, op.output[0]):

@@ -192,9 +192,9 @@ class IntegerNet:
         self._taken.add(name)
         return name
 
-    def weight(self, stem: str, value: Array) -> str:
-        """A new constant."""
-        name = self.fresh(stem)
+    def weight(self, kind: str, value: Array) -> str:
+        """A new constant, with a short name: names of converted networks are often as long as a layer's bias."""
+        name = self.fresh(f"w{len(self._weights) + 1}_{kind}")
         self._weights[name] = np.ascontiguousarray(value)
         return name
 

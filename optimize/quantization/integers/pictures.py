@@ -57,8 +57,8 @@ def pad(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     last = net.is_last(op.input[0])
     x, scale = net.integer(op.input[0], last)
     heads, tails = ([ends[axis] for axis in TO_LAST] if last else ends for ends in (padding.heads, padding.tails))
-    pads = net.weight(f"{op.output[0]}_pads", np.array([*heads, *tails], np.int64))
-    zero = net.weight(f"{op.output[0]}_zero", np.array(scale.zero_point, net.dtype))
+    pads = net.weight("pads", np.array([*heads, *tails], np.int64))
+    zero = net.weight("zero", np.array(scale.zero_point, net.dtype))
     written = net.write(op.output[0], scale, last)
     net.add("Pad", [x, pads, zero], written, domain="onnx", mode=padding.mode)
     return None
@@ -87,7 +87,7 @@ def resize(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     for arguments, elsewhere in interpolations(list(moved.values()), spec.shape, np.int8):
         if all(share <= _most_elsewhere(one) for one, share in zip(moved.values(), elsewhere)):
             x, scale = net.integer(op.input[0], True)
-            size = net.weight(f"{op.output[0]}_size", np.array(sizes, np.int32))
+            size = net.weight("size", np.array(sizes, np.int32))
             net.add("QuantizedResizeBilinear", [x, size], net.write(op.output[0], scale, True), **arguments)
             return None
     return "TensorFlow Lite has no such interpolation"
@@ -135,7 +135,7 @@ def transposed_convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     auto_pad = transposed_padding(window)
     if auto_pad is None:
         return "TensorFlow Lite does not pad so"
-    size = net.weight(f"{op.output[0]}_size", np.array(window.image, np.int32))
+    size = net.weight("size", np.array(window.image, np.int32))
     arguments = {"strides": list(window.stride), "auto_pad": auto_pad}
     add_product(net, op, "QuantizedConvTranspose", (weights, _filters_first), bias, True, arguments, [size])
     return None

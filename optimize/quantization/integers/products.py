@@ -168,9 +168,9 @@ def add_product(
         bias = bias - _shift(net, op, (restored - matrix).reshape(filters.shape), arguments.get("group", 1), last)
     inputs: List[str] = [
         x,
-        net.weight(f"{op.input[1]}_int8", rows.reshape(filters.shape)),
+        net.weight("int8", rows.reshape(filters.shape)),
         *before_bias,
-        net.weight(f"{op.output[0]}_bias", quantised_bias(bias, x_scale, scales, net.dtype)),
+        net.weight("bias", quantised_bias(bias, x_scale, scales, net.dtype)),
     ]
     output, activation = _output(net, op)
     y_scale = net.scales[output]

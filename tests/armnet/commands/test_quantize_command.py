@@ -57,9 +57,8 @@ def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, t
     assert facts["metrics"]["after"]["top1"] >= share
     page = (tmp_path / "report.html").read_text()
     assert page.count("<circle") == len(facts["layers"])
-    assert "stays float" in page
-    floats = [row for row in facts["layers"] if row["weights"] == "float32"]
-    assert 0 < len(floats) < len(facts["layers"])
+    assert {layer["weights"] for layer in facts["layers"]} == {"int4", "float16"}
+    assert "it spoils the outputs" in page
     assert nbytes(tmp_path / "any") < nbytes(tmp_path / "kept") < nbytes(digits)
     refused(armnet("quantize", digits, "-o", tmp_path / "x", "--must", "top1=1"), "--data or --evaluate")
     status, _, err = armnet(*words, "-o", tmp_path / "x", "--must", "map=1")
@@ -184,6 +183,16 @@ def test_integers_are_handed_on(armnet: Armnet, digits: Path, tmp_path: Path) ->
     assert armnet(*words, tmp_path / "exact.onnx", "--integers", "exact")[0] == 0
     assert (tmp_path / "qdq.onnx").read_bytes() != (tmp_path / "exact.onnx").read_bytes()
     refused(armnet("export", tmp_path / "integers", "--to", "tflite", "-o", "x", "--integers", "qdq"), "for --to onnx")
+
+
+@pytest.mark.parametrize(("weights", "grow"), [("int4", True), ("int8", False)])
+def test_a_file_that_cannot_hold_the_weights_so_is_no_surprise(
+    armnet: Armnet, digits: Path, tmp_path: Path, weights: str, grow: bool
+) -> None:
+    assert armnet("quantize", digits, "-o", tmp_path / "small", "--weights", weights)[0] == 0
+    status, _, err = armnet("export", tmp_path / "small", "--to", "onnx", "-o", tmp_path / "small.onnx")
+    assert status == 0
+    assert ("weights of int4 are float32 in that file" in err) == grow
 
 
 def test_all_layers_on_integers_or_until_the_outputs_are_close(armnet: Armnet, digits: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ CASES = {
     "Conv(x, w, b) -> a  kernel=3\n AveragePool(a) -> y  global_pooling=1": "Int8AveragePool",
     "Conv(x, w, b) -> a  kernel=3\n Sigmoid(a) -> s\n MaxPool(s) -> y  kernel=2": "Int8Sigmoid",
     "Conv(x, w, b) -> a  kernel=3\n LeakyRelu(a) -> y  alpha=0.2": "Int8LeakyRelu",
+    "Conv(x, w, b) -> a  kernel=3\n PRelu(a, b) -> y": "PRelu",
     "Conv(x, w, b) -> a  kernel=3\n Concat(a, a) -> y, l  axis=1": "Int8Concat",
     "Conv(x, w, b) -> a  kernel=3\n ResizeNearest(a) -> y  height_scale=2.0 width_scale=2.0": "Int8ResizeNearest",
     "FC(x, f, g) -> y": "Int8FC",
@@ -93,3 +94,9 @@ def test_floats_are_written_where_caffe2_has_the_operators() -> None:
     assert all(op.argument("values").t is None for op in made.init_net.op)
     with pytest.raises(ArmnetError, match=r"onnx.HardSwish\(x\) -> y: Caffe2 has no such operator"):
         to_caffe2(pair_of('net "h": x -> y\n onnx.HardSwish(x) -> y', shapes={"x": (2, 3)}))
+
+
+def test_packed_weights_are_refused_with_what_to_do() -> None:
+    pair = pair_of(NET, weights(), SHAPES)
+    with pytest.raises(ArmnetError, match="before it was optimised, or quantised in its weights alone"):
+        to_caffe2(quantize(pair, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, Dict
@@ -9,11 +10,11 @@ from typing import Any, Dict
 import numpy as np
 import pytest
 
-from optimize import optimize
+from optimize import optimize, quantize
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
 from tests.exporter.tflite.test_networks import INTEGER, exported, outputs_of, recorded
-from tests.optimize.nets import numbers, pair_of_net
+from tests.optimize.nets import numbers, pair_of, pair_of_net
 from tests.support.onnx_models import run_model
 
 pytest.importorskip("onnx", reason="onnx is not installed to write models with")
@@ -62,6 +63,7 @@ CASES: Dict[str, Any] = {
     "add": ("QuantizedAdd", {**A, **Y, "activation": "RELU"}, [IMAGE, IMAGE], []),
     "sub": ("QuantizedSub", {**A, **Y}, [IMAGE, (4,)], []),
     "mul": ("QuantizedMul", {**A, **Y}, [IMAGE, IMAGE], []),
+    "slopes": ("QuantizedPRelu", {**A, **Y}, [IMAGE], [integers(1, 1, 4)]),
     "average": ("QuantizedAveragePool", {**SAME, "kernel_shape": [2, 2], "strides": [2, 2]}, [IMAGE], []),
     "mean": ("QuantizedMean", {**X, **Y, "axes": [1, 2], "keepdims": 1}, [IMAGE], []),
     "logistic": ("QuantizedLogistic", {**X, "Y_scale": 1 / 256, "Y_zero_point": -128}, [IMAGE], []),
@@ -71,7 +73,7 @@ CASES: Dict[str, Any] = {
     "softmax": ("QuantizedSoftmax", {**X, "beta": 1.0}, [ROWS], []),
     "requantize": ("Requantize", {**X, **Y, "to": 7}, [ROWS], []),
 }
-NO_EXACT_FORM = ("matmul", "transposed", "transposed to more")
+NO_EXACT_FORM = ("matmul",)
 
 
 def operator(name: str) -> Any:
@@ -124,6 +126,33 @@ def test_a_mean_that_onnxruntime_cannot_run_is_spelt_out() -> None:
     feeds = {"x": integers(2, 3, 5)}
     (actual,) = run_model(to_onnx(pair), feeds)
     np.testing.assert_array_equal(actual, numbers(pair, feeds)["y"])
+
+
+def test_pools_of_sixteen_bits_are_exact() -> None:
+    op = OperatorDef.of("QuantizedMaxPool", ["x"], ["y"], domain="tflite", kernel_shape=[2, 2], strides=[2, 1])
+    pair = pair_of_net(NetDef(op=(op,), external_input=("x",), external_output=("y",)), {}, {})
+    pair = pair.replace(inputs=tuple(info.__class__(info.name, IMAGE, "int16") for info in pair.inputs))
+    feeds = {"x": RANDOM.integers(-(2**15), 2**15, IMAGE).astype(np.int16)}
+    (actual,) = run_model(to_onnx(pair), feeds)
+    np.testing.assert_array_equal(actual, numbers(pair, feeds)["y"])
+
+
+def test_slopes_of_a_picture_need_no_transposition() -> None:
+    """Between two convolutions channels stay first."""
+    rng = np.random.default_rng(3)
+    shapes = {"w": (8, 3, 3, 3), "s": (8,), "v": (4, 8, 1, 1)}
+    values = {name: rng.standard_normal(shape).astype(np.float32) / 3 for name, shape in shapes.items()}
+    text = 'net "n": x, w, s, v -> y\n Conv(x, w) -> a  kernel=3\n PRelu(a, s) -> b\n Conv(b, v) -> y  kernel=1'
+    pair = pair_of(text, values, {"x": (1, 3, 8, 8)})
+    feeds = [{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(4)]
+    small = quantize(pair, feeds, activations="int8", snr=-math.inf)
+    model = to_onnx(small)
+    kinds = Counter(node.op_type for node in model.graph.node)
+    assert kinds["PRelu"] == 1
+    assert kinds["Transpose"] <= 4, "at the ends"
+    (actual,) = run_model(model, feeds[0])
+    (step,) = {op.get_float("X_scale") for op in small.predict_net.op if op.type == "Dequantize"}
+    assert np.abs(actual - numbers(small, feeds[0])["y"]).max() <= 3.01 * step
 
 
 def test_a_form_that_does_not_exist_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from device_tests.suite.tolerance import assert_network_close
 from runtime_arm.pair.pair import Pair
-from tests.optimize.nets import pair_of
+from tests.optimize.nets import numbers, pair_of
 
 pytest.importorskip("tflite", reason="tflite is not installed to write models with")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed to run models with")
@@ -49,3 +50,17 @@ def test_weights_of_palettes_become_floats() -> None:
     pair = armnet.quantize(net(), None, "palette")
     model, _ = run_written(pair, {"x": np.zeros((1, 4, 6, 6), np.float32)})
     assert "DEQUANTIZE" not in types_of(model)
+
+
+def test_zero_points_of_filters_are_written_once() -> None:
+    """They have eight bytes each, and those of all weights and biases are zeros."""
+    rng = np.random.default_rng(0)
+    values = {name: rng.standard_normal((512, 8)).astype(np.float32) for name in "wv"}
+    values["b"] = np.ones(512, np.float32)
+    pair = pair_of('net "n": x, w, v, b -> y, z\n FC(x, w, b) -> y\n FC(x, v, b) -> z', values, {"x": (1, 8)})
+    feeds = [{"x": rng.standard_normal((1, 8)).astype(np.float32)} for _ in range(4)]
+    small = armnet.quantize(pair, feeds, activations="int8", snr=-math.inf)
+    model, found = run_written(small, feeds[0])
+    np.testing.assert_array_equal(found["y"], numbers(small, feeds[0])["y"])
+    weights, biases, scales, zeros = 2 * 512 * 8, 2 * 512 * 4, 4 * 512 * 4, 512 * 8
+    assert len(to_bytes(model)) < weights + biases + scales + zeros + 4000

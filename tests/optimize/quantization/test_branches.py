@@ -113,7 +113,11 @@ def test_a_layer_inside_keeps_its_own_numbers_whatever_its_name() -> None:
     ]
     report = QuantizationReport()
     small = quantize(pair, samples, report=report)
-    assert [(row.layer, bool(row.steps)) for row in report.layers] == [("FC d", True), ("FC d", False), ("FC z", False)]
+    assert [(row.layer, bool(row.steps)) for row in report.layers] == [
+        ("FC d", True),
+        ("FC d_2", False),
+        ("FC z", False),
+    ]
     for one, original in zip(answers(small), answers(pair)):
         assert np.abs(one - original).max() < 0.1 * np.abs(original).max()
 

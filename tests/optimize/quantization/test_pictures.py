@@ -37,6 +37,9 @@ PICTURES: Dict[str, Any] = {
     "strided": ("Conv(a, s) -> c  kernel=3 stride=2 pad=1", "tflite.QuantizedConv"),
     "strided depthwise": ("Conv(a, d) -> c  kernel=3 stride=2 pad=1 group=8", "tflite.QuantizedConv"),
     "strided pool": ("MaxPool(a) -> c  kernel=3 stride=2 pad=1", "tflite.QuantizedMaxPool"),
+    "slopes": ("PRelu(a, o) -> c", "tflite.QuantizedPRelu"),
+    "one slope": ("PRelu(a, i) -> c", "tflite.QuantizedPRelu"),
+    "onnx slopes": ("onnx.PRelu(a, p) -> c", "tflite.QuantizedPRelu"),
     "gather": ("Gather(a, picked) -> c  axis=1", "Gather"),
     "gather columns": ("Gather(a, picked) -> c  axis=3", "Gather"),
 }
@@ -52,6 +55,9 @@ def net(name: str) -> Any:
         "v": (8, 5, 4, 4),
         "s": (6, 8, 3, 3),
         "d": (8, 1, 3, 3),
+        "o": (8,),
+        "i": (1,),
+        "p": (8, 1, 1),
     }
     values: Dict[str, np.ndarray] = {key: rng.standard_normal(of).astype(np.float32) / 3 for key, of in shapes.items()}
     values.update(pads=PADS, axes=AXES, picked=np.array([3, 0, 7, 5], np.int64), **SIZES)

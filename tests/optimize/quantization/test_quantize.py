@@ -217,7 +217,7 @@ def test_ways_are_judged_by_both_halves_of_the_samples_together(
     pair: Pair, ratios: Mapping[str, Sequence[float]], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Net:
-        def ranges(self, part: Sequence[int], method: str) -> str:
+        def ranges(self, method: str, part: Sequence[int]) -> str:
             return method
 
         def build(self, method: str, *others: object) -> str:
@@ -249,7 +249,7 @@ def test_a_few_samples_of_large_numbers_do_not_spoil_the_others(pair: Pair, cali
 def test_ranges_are_whole_unless_others_are_clearly_better_on_samples_that_did_not_choose_them(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "of_few_colours", lambda samples: ())
+    monkeypatch.setattr(pipeline, "lacking", lambda count: 0.0)
     auto, whole = (
         quantize(pair, samples(16), activations="int8", calibration=one, equalize=False) for one in ("auto", "minmax")
     )

@@ -10,7 +10,7 @@ import pytest
 
 from optimize import quantize
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.recoloured import ENOUGH, InTwoColours, of_few_colours
+from optimize.quantization.recoloured import ENOUGH, InTwoColours, lacking, of_few_colours
 from runtime_arm.netdef import Array
 from tests.optimize.nets import pair_of
 
@@ -96,6 +96,17 @@ def test_each_picture_is_followed_by_itself_in_other_colours(axis: int) -> None:
     assert found[-1]["size"][0, 1] == 2
     with pytest.raises(IndexError):
         found[6]
+
+
+@pytest.mark.parametrize("count", [1, 49, 50, 51, 75, 99, 100, 101, 1000])
+def test_as_many_pictures_get_other_colours_as_are_missing(count: int) -> None:
+    """None are missing from a hundred on, and no picture stands for more than one other."""
+    given = [{"x": np.full((1, 3, 8, 8), place)} for place in range(count)]
+    found = InTwoColours(given, ["x"], lacking(count))
+    assert len(found) in (2 * count, max(ENOUGH, count))
+    assert len(found) <= max(ENOUGH, count)
+    assert [sample["x"][0, 0, 0, 0] for sample in found] == sorted(sample["x"][0, 0, 0, 0] for sample in found)
+    assert {sample["x"][0, 0, 0, 0] for sample in found} == set(range(count))
 
 
 @pytest.mark.parametrize(("calibration", "holds"), [("auto", True), ("minmax", False)])

@@ -94,9 +94,8 @@ def test_means_of_results_do_not_shift(name: str, activations: str) -> None:
     """Inputs far from 0, whose product with the weights' errors is the same in all samples."""
     far = [{"x": sample["x"] + 20} for sample in smooth(24)]
     pair = layer(name)
-    kept, corrected = (
-        quantize(pair, far, activations=activations, correct_biases=one, snr=-math.inf) for one in (False, True)
-    )
+    options: Any = {"activations": activations, "snr": -math.inf, "calibration": "minmax"}
+    kept, corrected = (quantize(pair, far, correct_biases=one, **options) for one in (False, True))
     wanted = np.concatenate([numbers(pair, feeds)["y"] for feeds in far]).astype(np.float64)
 
     def shift(small: Any) -> float:
