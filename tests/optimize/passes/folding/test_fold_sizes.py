@@ -59,7 +59,8 @@ def test_what_is_written_again_stays() -> None:
 
 
 def test_behind_a_loop_nothing_computes_with_sizes() -> None:
-    loop = 'onnx.Loop(one, "", x) -> z  body={\n net "body": i, go, h -> go, out\n Concat(h, h) -> out, sizes  axis=1\n }'
+    body = 'net "body": i, go, h -> go, out\n Concat(h, h) -> out, sizes  axis=1'
+    loop = f'onnx.Loop(one, "", x) -> z  body={{\n {body}\n }}'
     text = RANGE.replace("(x)", "(z)").replace("(x,", "(z,").replace("-> y\n", f"-> y\n {loop}\n", 1)
     pair = pair_of(text, WEIGHTS, {"x": (2, 3)})
     result = untangled(pair, pair.inputs, {}, Report(), None, quiet)
