@@ -149,7 +149,7 @@ def specs_for(pair: Pair, feeds: Feeds) -> SpecsByName:
     """What is known of each blob for these inputs without running the pair."""
     given = {name: np.asarray(value) for name, value in feeds.items()}
     inputs = [
-        replace(info, shape=given[info.name].shape, dtype=info.dtype or given[info.name].dtype.name)
+        replace(info, shape=given[info.name].shape, dtype=info.dtype or str(given[info.name].dtype))
         if info.name in given
         else info
         for info in pair.inputs
