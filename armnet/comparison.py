@@ -26,19 +26,22 @@ from exporter.bundle.random_inputs import random_inputs
 from exporter.compare.divergence import Divergence, divergences, relative_error
 from exporter.compare.spread import BlobSpread, Spread, spread_of, together
 from exporter.compare.witness import witness
+from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.predictor import Predictor, load
 from runtime_arm.machine.memory import portions
 from runtime_arm.pair.pair import Pair
+from runtime_arm.records import replace
 
 if TYPE_CHECKING:
     from exporter.common.evidence import Evidence
+    from optimize.rewriting.shapes import SpecsByName
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array, OperatorDef
 
 TOLERANCE = 1e-4  # of a blob's largest magnitude
 SAMPLES = 3  # of random inputs
-MOST_KEPT = 1 << 30  # bytes of blobs that are compared at a time
+MOST_KEPT = 1 << 30  # bytes of blobs that are compared at a time; the original runs once for each such portion
 _WIDER = 20.0  # how much wider each further sample is
 _SHAKE = 1e-6  # relative: rounding, as it may come from another order of additions
 _SENSITIVE = 10.0  # how much more than by rounding a blob must move before it counts as another
@@ -109,14 +112,15 @@ def compare(
         rows: Dict[str, Divergence] = {}
         seen: Dict[str, List[Tuple[Spread, Spread]]] = {}
         for number, feeds in enumerate(drawn):
-            progress("the original", 2 * number, 2 * count)
-            evidence = _evidence(paths, predictor, feeds, given)
-            progress("the pair", 2 * number + 1, 2 * count)
-            for row, spreads in _compared(predictor, evidence, feeds, given, tolerance, wide=number > 0):
-                known = rows.setdefault(row.blob, row)
-                if (row.diverges, row.error) > (known.diverges, known.error):
-                    rows[row.blob] = row
-                seen.setdefault(row.blob, []).append(spreads)
+            for portion in in_portions(predictor.pair, specs_for(predictor.pair, feeds)):
+                progress("the original", 2 * number, 2 * count)
+                evidence = _evidence(paths, predictor, feeds, given, portion)
+                progress("the pair", 2 * number + 1, 2 * count)
+                for row, spreads in _compared(predictor, evidence, portion, feeds, given, tolerance, wide=number > 0):
+                    known = rows.setdefault(row.blob, row)
+                    if (row.diverges, row.error) > (known.diverges, known.error):
+                        rows[row.blob] = row
+                    seen.setdefault(row.blob, []).append(spreads)
     if not rows:
         raise UsageError("the pair has none of the original's blobs; was it made from this model?")
     told = [
@@ -141,31 +145,59 @@ def _samples(
         yield feeds
 
 
-def _evidence(paths: Sequence[AnyPath], predictor: Predictor, feeds: Feeds, given: Mapping[str, Any]) -> Evidence:
+def specs_for(pair: Pair, feeds: Feeds) -> SpecsByName:
+    """What is known of each blob for these inputs without running the pair."""
+    given = {name: np.asarray(value) for name, value in feeds.items()}
+    inputs = [
+        replace(info, shape=given[info.name].shape, dtype=info.dtype or str(given[info.name].dtype))
+        if info.name in given
+        else info
+        for info in pair.inputs
+    ]
+    return Program.of(pair.replace(inputs=tuple(inputs))).known_specs[0]
+
+
+def in_portions(pair: Pair, specs: SpecsByName) -> List[List[str]]:
+    """The blobs that the pair computes, in its order, at a time as many as take MOST_KEPT, if their sizes are known."""
+    names = [name for op in pair.predict_net.op for name in op.output if name]
+    known = [(name, specs.get(name)) for name in dict.fromkeys([*names, *(info.name for info in pair.outputs)])]
+    return list(portions({name: 0 if spec is None else spec.nbytes for name, spec in known}, MOST_KEPT))
+
+
+def _evidence(
+    paths: Sequence[AnyPath], predictor: Predictor, feeds: Feeds, given: Mapping[str, Any], blobs: Sequence[str]
+) -> Evidence:
     with sizes_assumed(predictor.inputs, given):
         try:
-            return witness(paths, feeds)
+            return witness(paths, feeds, {*blobs})
         except ExportError:  # the runtime may have refused sizes that nobody gave
             predictor.plan({name: array.shape for name, array in feeds.items()})
             raise
 
 
 def _compared(
-    predictor: Predictor, evidence: Evidence, feeds: Feeds, given: Mapping[str, Any], tolerance: float, *, wide: bool
+    predictor: Predictor,
+    evidence: Evidence,
+    blobs: Sequence[str],
+    feeds: Feeds,
+    given: Mapping[str, Any],
+    tolerance: float,
+    *,
+    wide: bool,
 ) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
-    """A row for each blob of one sample, with the spreads of both sides.
+    """A row for each of the blobs that both have, with the spreads of both sides, of one sample.
 
     wide: numbers are so large that rounding alone can turn results over; then a blob counts as another only if it
     differs by much more than rounding of the inputs moves it.
     """
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-    results = {info.name for info in predictor.pair.outputs}
-    known = {one.blob: one.value.nbytes for one in evidence.seen if one.blob in producers or one.blob in results}
-    shown = list(portions(known, MOST_KEPT))
+    wanted, everything = {*blobs}, producers.keys() | {info.name for info in predictor.pair.outputs}
+    known = {one.blob: one.value.nbytes for one in evidence.seen if one.blob in wanted}
     found = []
-    for portion in shown:
+    for portion in portions(known, MOST_KEPT):  # again: not all sizes were known
         with ExitStack() as stack:  # a Predictor keeps the plan, and the memory, of each portion
-            runner = stack.enter_context(Predictor(predictor.pair)) if len(shown) > 1 else predictor
+            at_once = wanted >= everything and len(portion) == len(known)
+            runner = predictor if at_once else stack.enter_context(Predictor(predictor.pair))
             found += _compared_portion(runner, evidence, portion, producers, feeds, given, tolerance, wide)
     return found
 

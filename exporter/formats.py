@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Callable, Container, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from exporter.common.evidence import Evidence
 from exporter.common.options import ExportOptions
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Source = Union[FileOrBytes, "ModelProto"]
 Sources = Sequence[Source]
 Feeds = Mapping[str, Array]
+Blobs = Optional[Container[str]]  # those that are wanted, all if None
 
 
 class Format(NamedTuple):
@@ -39,7 +40,7 @@ class Format(NamedTuple):
     suffixes: Tuple[Tuple[str, ...], ...]
     export: Callable[[Sources, ExportOptions], Pair]
     support: Callable[[Sources, ExportOptions], List[Support]]
-    witness: Callable[[Sequence[AnyPath], Feeds], Evidence]
+    witness: Callable[[Sequence[AnyPath], Feeds, Blobs], Evidence]
     magic: Optional[bytes] = None
 
 
@@ -94,11 +95,11 @@ def _support_onnx(sources: Sources, options: ExportOptions) -> List[Support]:
         return onnx_support(sources[0], options)
 
 
-def _witness_onnx(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+def _witness_onnx(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
     with needed_for("comparing ONNX"):
         from exporter.onnx.witness import onnx_evidence
 
-        return onnx_evidence(paths[0], feeds)
+        return onnx_evidence(paths[0], feeds, blobs)
 
 
 def _export_tflite(sources: Sources, options: ExportOptions) -> Pair:
@@ -115,7 +116,7 @@ def _support_tflite(sources: Sources, options: ExportOptions) -> List[Support]:
         return tflite_support(_path_or_bytes(sources[0]), options)
 
 
-def _witness_tflite(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+def _witness_tflite(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
     with needed_for("comparing TFLite"):
         from exporter.tflite.witness import tflite_evidence
 
@@ -134,7 +135,7 @@ def _support_caffe(sources: Sources, options: ExportOptions) -> List[Support]:
     return caffe_support(*_prototxt_first(sources), options=options)
 
 
-def _witness_caffe(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+def _witness_caffe(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
     from exporter.caffe.witness import caffe_evidence
 
     return caffe_evidence(*_prototxt_first(paths), feeds=feeds)
@@ -152,7 +153,7 @@ def _support_caffe2(sources: Sources, options: ExportOptions) -> List[Support]:
     return caffe2_support([_path(source) for source in sources], options)
 
 
-def _witness_caffe2(paths: Sequence[AnyPath], feeds: Feeds) -> Evidence:
+def _witness_caffe2(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
     from exporter.caffe2.witness import caffe2_evidence
 
     return caffe2_evidence(*_both_nets(paths), feeds)

@@ -38,6 +38,7 @@ from optimize.passes.folding import (
     fold_constants,
     fold_hard_sigmoid,
     fold_padding,
+    fold_sizes,
     join_biases,
     shift_biases,
     unroll_loops,
@@ -71,6 +72,7 @@ UNTANGLING = (
     remove_sequences.PASS,
     compose_update_slice.PASS,
     remove_no_ops.PASS,
+    fold_sizes.PASS,
     fold_constants.PASS,
     eliminate_dead_code.PASS,
 )

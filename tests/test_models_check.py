@@ -13,6 +13,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
+from armnet import comparison
 from scripts.checking import one_model
 from tests.support.paths import DEMO, ROOT
 
@@ -95,12 +96,15 @@ def test_rounding_that_grows_is_told_from_faults(monkeypatch: pytest.MonkeyPatch
     feeds = {"x": 50 * rng.standard_normal((64, 512)), "w": alike}
     feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
     evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
-    monkeypatch.setattr(one_model, "witness", lambda paths, feeds: evidence)
+    monkeypatch.setattr(one_model, "witness", lambda paths, feeds, blobs: evidence)
     good, bad = softmax_of_large_scores(axis=1), softmax_of_large_scores(axis=0)
     grown = relative_error(evidence.seen[-1].value, one_model._outputs(good, feeds, 1)["p"])
     assert grown > 2 * one_model.TOLERANCE
-    assert one_model._fault([], good, feeds) is None
-    assert one_model._fault([], bad, feeds).blob == "p"
+    both = {one.blob for one in evidence.seen}
+    assert one_model._fault([], good, feeds, both) is None
+    found = one_model._fault([], bad, feeds, both)
+    assert found is not None
+    assert found.blob == "p"
 
 
 def test_tiny_outputs_are_as_exact_as_a_sigmoid() -> None:
@@ -204,10 +208,20 @@ def test_a_fault_is_found_portion_by_portion(monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(0)
     feeds = {"x": rng.standard_normal((4, 8)).astype(np.float32), "w": rng.standard_normal((8, 3)).astype(np.float32)}
     evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
-    monkeypatch.setattr(one_model, "witness", lambda paths, feeds: evidence)
-    monkeypatch.setattr(one_model, "MOST_KEPT", 1)
-    assert one_model._fault([], softmax_of_large_scores(axis=1), feeds) is None
-    assert one_model._fault([], softmax_of_large_scores(axis=0), feeds).blob == "p"
+    asked: List[Any] = []
+
+    def witness(paths: Any, feeds: Any, blobs: Any) -> Any:
+        asked.append(blobs)
+        return evidence
+
+    monkeypatch.setattr(one_model, "witness", witness)
+    monkeypatch.setattr(comparison, "MOST_KEPT", 1)
+    both = {one.blob for one in evidence.seen}
+    assert one_model._fault([], softmax_of_large_scores(axis=1), feeds, both) is None
+    found = one_model._fault([], softmax_of_large_scores(axis=0), feeds, both)
+    assert found is not None
+    assert found.blob == "p"
+    assert asked == [{"scores", "x", "w"}, {"p", "scores"}] * 2
     part, reads = one_model._fed_with(softmax_of_large_scores(axis=1), {"scores": evidence.seen[0].value}, ["p"])
     assert [op.type for op in part.predict_net.op] == ["Softmax"]
     assert list(reads) == ["theirs:scores"]

@@ -48,17 +48,18 @@ def test_what_is_exported_is_checked_once(
         f"{BAD} dynamo": "not exported",
     }
     assert [path.name for path in sorted(tmp_path.rglob("*.onnx*"))] == ["script.onnx"]
-    assert script["CHECK"]["read_rows"](tmp_path / "models.csv").keys() == rows.keys()
+    kept = script["CHECK"]["read_rows"](tmp_path / "models.csv")
+    assert {name: row["commit"] for name, row in kept.items()} == dict.fromkeys(rows, script["commit"]())
 
 
 def test_the_page_counts_and_lists_what_is_not_good() -> None:
     rows = {
-        f"{SMALL} script": {"outcome": "ok", "remark": ""},
+        f"{SMALL} script": {"outcome": "ok", "remark": "", "commit": "0a1b2c3"},
         f"{SMALL} dynamo": {"outcome": "not exported", "remark": "no such operator | at all"},
-        f"{BAD} dynamo": {"outcome": "ok", "remark": ""},
+        f"{BAD} dynamo": {"outcome": "ok", "remark": "", "commit": "4d5e6f7"},
     }
     text = page(rows, ["timm/good", "timm/odd", "timm/late"], "2026-01-02")
-    assert "had found by 2026-01-02.\nIt tried 2 of 3 families." in text
+    assert "had been found by 2026-01-02.\n2 of 3 families were tried." in text
     assert "| exporter | not exported | ok |" in text
     assert "| dynamo | 1 | 1 |" in text
     assert "| script | 0 | 1 |" in text
@@ -68,3 +69,4 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
     assert "Ok by dynamo alone: timm/odd." in text
     assert "Ok by script alone: timm/good." in text
     assert "Not tried: timm/late." in text
+    assert "By the code of 0a1b2c3: timm/good.\n\nBy the code of 4d5e6f7: timm/odd.\n" in text

@@ -112,7 +112,7 @@ def _original(sources: Sequence[AnyPath], model: Model) -> Answering:
     names = [info.name for info in model.pair.outputs]
 
     def run(feeds: Mapping[str, Any]) -> Dict[str, Any]:
-        seen = {one.blob: one.value for one in witness(sources, feeds).seen}
+        seen = {one.blob: one.value for one in witness(sources, feeds, names).seen}
         absent = [name for name in names if name not in seen]
         if absent:
             raise UsageError(f"{name_of(sources)}: its runtime does not show {', '.join(absent)}")

@@ -10,7 +10,7 @@ init_net.pb predict_net.pb, or a pair
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Container, Mapping, Optional, Sequence
 
 from exporter.common.evidence import Evidence
 from exporter.common.reference import reference_evidence
@@ -21,15 +21,16 @@ from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
 
-def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array]) -> Evidence:
+def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> Evidence:
     """Runs the model in these files, or a pair's folder, on inputs by the pair's names.
 
+    blobs: those that are wanted; a runtime that shows others at the price of memory may leave them out.
     MissingDependency, saying what to install, if the runtime is missing; ExportError if it refuses the model.
     """
     if len(paths) == 1 and Path(paths[0]).is_dir():
         return reference_evidence(Pair.load(paths[0]), feeds)
     inside = entered(paths)
     if len(inside) == 1:
-        evidence: Evidence = as_file(inside[0], lambda files: format_of(files, "compare").witness(files, feeds))
+        evidence: Evidence = as_file(inside[0], lambda files: format_of(files, "compare").witness(files, feeds, blobs))
         return evidence
-    return format_of(paths, "compare").witness(paths, feeds)
+    return format_of(paths, "compare").witness(paths, feeds, blobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping
+from typing import Container, Dict, Mapping, Optional
 
 import numpy as np
 import onnx
@@ -15,14 +15,15 @@ from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 
 
-def onnx_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
-    """Every node's outputs, computed without onnxruntime's optimisations."""
+def onnx_evidence(path: AnyPath, feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> Evidence:
+    """Every node's outputs, or those among ``blobs`` and the graph's, computed without onnxruntime's optimisations."""
     try:
         proto = onnx.load(os.fspath(path))
     except Exception as error:  # protobuf's DecodeError has no common base in the versions supported
         raise ExportError(f"{os.fspath(path)}: cannot be read as ONNX: {first_line(error)}") from error
     declared = [output.name for output in proto.graph.output]
-    computed = [name for node in proto.graph.node for name in node.output if name and name not in declared]
+    others = (name for node in proto.graph.node for name in node.output if name and name not in declared)
+    computed = [name for name in others if blobs is None or name in blobs]
     for name in computed:
         proto.graph.output.append(onnx.ValueInfoProto(name=name))
     options = onnxruntime.SessionOptions()

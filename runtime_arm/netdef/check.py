@@ -18,6 +18,16 @@ def check_net(net: NetDef, known: Iterable[str] = ()) -> None:
     _check(net, set(known), _title(net))
 
 
+class _Where:
+    """Which operator a message is about: its text, which takes longer than the checks, is made for messages alone."""
+
+    def __init__(self, title: str, index: int, op: OperatorDef):
+        self._title, self._index, self._op = title, index, op
+
+    def __str__(self) -> str:
+        return f"{self._title}: operator {self._index} {self._op.signature()}"
+
+
 def _title(net: NetDef) -> str:
     return f"net {net.name!r}" if net.name else "net"
 
@@ -31,7 +41,7 @@ def _check(net: NetDef, known: set[str], title: str) -> None:
         raise NetError(f"{title}: external_input holds {twice!r} twice")
     written = known | set(net.external_input)
     for index, op in enumerate(net.op):
-        where = f"{title}: operator {index} {op.signature()}"
+        where = _Where(title, index, op)
         _check_operator(op, where)
         for name in op.input:
             if name and name not in written:
@@ -44,7 +54,7 @@ def _check(net: NetDef, known: set[str], title: str) -> None:
             raise NetError(f"{title}: no operator writes the external output {name!r}")
 
 
-def _check_operator(op: OperatorDef, where: str) -> None:
+def _check_operator(op: OperatorDef, where: _Where) -> None:
     if not op.type:
         raise NetError(f"{where}: the operator has no type")
     if not any(op.output) and not any(op.input) and next(op.subnets(), None) is None:
@@ -59,7 +69,7 @@ def _check_operator(op: OperatorDef, where: str) -> None:
             raise NetError(f"{where}: argument {arg.name!r} is given twice with different values")
 
 
-def _refuse_read(net: NetDef, index: int, name: str, where: str) -> NoReturn:
+def _refuse_read(net: NetDef, index: int, name: str, where: _Where) -> NoReturn:
     for later, op in enumerate(net.op[index:], index):
         if name in op.output:
             writer = (

@@ -6,12 +6,12 @@ import time
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Container, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 from armnet import Predictor, Report, export, optimize, support
-from armnet.comparison import MOST_KEPT, compare
+from armnet.comparison import compare, in_portions, specs_for
 from exporter.compare.divergence import ROUNDING, Divergence, divergences
 from exporter.compare.witness import witness
 from optimize.engines.accuracy import difference
@@ -19,8 +19,7 @@ from optimize.engines.sample_inputs import drawn
 from optimize.examples import stored_examples
 from optimize.rewriting.shapes import OTHER, STEP, sample_specs
 from runtime_arm.errors import ArmnetError, ExportError, MissingDependency, UsageError, first_line
-from runtime_arm.machine.memory import portions
-from runtime_arm.netdef import Array
+from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.records import replace
@@ -155,25 +154,33 @@ def _compare_with_runtime(paths: Sequence[Path], plain: Pair, feeds: Feeds, row:
         return
     error = max((blob.error for blob in found.blobs), default=0.0)
     row["from the runtime"] = f"{max(error, _number(row.get('from the runtime'))):.1e}"
-    blob = _fault(paths, plain, feeds) if found.first else None
+    blob = _fault(paths, plain, feeds, {one.blob for one in found.blobs}) if found.first else None
     if blob is not None:
         raise Problem(
             f"{row['inputs']}: {blob.blob!r}, made by {blob.producer}, differs by {blob.error:.1e}: {blob.cause}"
         )
 
 
-def _fault(paths: Sequence[Path], plain: Pair, feeds: Feeds) -> Optional[Divergence]:
+def _fault(paths: Sequence[Path], plain: Pair, feeds: Feeds, both: AbstractSet[str]) -> Optional[Divergence]:
     """The first blob that is another than the runtime's although it is computed from the runtime's own numbers.
+
+    both: the blobs that the pair and the runtime have.
 
     In a whole run, what differs may be rounding: large scores before a Softmax, or a step of integers, make much of
     little, and values that are all but equal come into another order. Here no operator sees what others have rounded.
     A layer that rounds its own states carries a tipped step through the rest of a sequence: it may be FAR away.
     """
-    evidence = witness(paths, feeds)
     producers = {name: op for op in plain.predict_net.op for name in op.output if name}
-    theirs = {one.blob: one.value for one in evidence.seen if one.blob in producers and _is_number(one.value)}
-    for portion in portions({one.blob: one.value.nbytes for one in evidence.seen if one.blob in producers}, MOST_KEPT):
-        part, reads = _fed_with(plain, theirs, portion)
+    specs = specs_for(plain, feeds)
+    numbers = {name for name in both if (spec := specs.get(name)) is None or _is_number(spec)}
+    for portion in in_portions(plain, specs):
+        wanted = [name for name in portion if name in both and name in producers]
+        if not wanted:
+            continue
+        evidence = witness(paths, feeds, {*wanted, *_read_by(wanted, producers, numbers)})
+        seen = {one.blob: one.value for one in evidence.seen if one.blob in producers}
+        theirs = {name: value for name, value in seen.items() if isinstance(value, np.ndarray) and _is_number(value)}
+        part, reads = _fed_with(plain, theirs, wanted)
         with Predictor(part) as predictor:
             ours = predictor.run({**feeds, **reads})
         found = (row for row in divergences(evidence, ours, producers, TOLERANCE) if row.diverges)
@@ -183,9 +190,22 @@ def _fault(paths: Sequence[Path], plain: Pair, feeds: Feeds) -> Optional[Diverge
     return None
 
 
-def _is_number(value: Any) -> bool:
+def _read_by(blobs: Sequence[str], producers: Mapping[str, OperatorDef], numbers: Container[str]) -> Set[str]:
+    """What the operators that make these blobs read, and what is behind that until it is among ``numbers``."""
+    found: Set[str] = set()
+    waiting = [*blobs]
+    while waiting:
+        op = producers.get(waiting.pop())
+        for name in () if op is None else {*op.reads()} - found:
+            found.add(name)
+            if name not in numbers:
+                waiting.append(name)
+    return found
+
+
+def _is_number(value: Union[Array, TensorSpec]) -> bool:
     """Whether it can hold rounding; sizes and indices are left to the pair, which may have to know them."""
-    return isinstance(value, np.ndarray) and (value.dtype.kind == "f" or value.dtype.itemsize < 4)
+    return value.dtype.kind == "f" or value.dtype.itemsize < 4
 
 
 def _fed_with(pair: Pair, theirs: Feeds, wanted: Sequence[str]) -> Tuple[Pair, Feeds]:

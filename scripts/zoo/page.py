@@ -8,14 +8,14 @@ NOT_EXPORTED = "not exported"
 HEAD = """# Networks of torchvision and timm
 
 `scripts/zoo_check` exports the smallest network of every family with random weights, by both exporters of PyTorch, and
-holds the plain and the optimised pair against onnxruntime. This page is what one run had found by {day}.
-It tried {tried} of {known} families.
+holds the plain and the optimised pair against onnxruntime. This page is what had been found by {day}.
+{tried} of {known} families were tried.
 """
 
 
 def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: str) -> str:
-    """The page: counts by exporter, then every network that is not good, with the reason, then the good ones and those
-    of the ``families`` that were not tried."""
+    """The page: counts by exporter, then every network that is not good, with the reason, then the good ones, those of
+    the ``families`` that were not tried, and the commits whose code was tried."""
     outcomes = sorted({row["outcome"] for row in rows.values()})
     exporters = sorted({name.split()[-1] for name in rows})
     tried = {name.split()[0] for name in rows}
@@ -40,6 +40,10 @@ def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: st
     for exporter in exporters:
         lines += ["", f"Ok by {exporter} alone: {_listed(good[exporter] - everywhere)}."]
     lines += ["", f"Not tried: {_listed(set(known) - tried)}."]
+    commits = sorted({row.get("commit") or "" for row in rows.values()} - {""})
+    for commit in commits:
+        of_it = {name.split()[0] for name, row in rows.items() if row.get("commit") == commit}
+        lines += ["", f"By the code of {commit}: {_listed(of_it)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -110,6 +110,15 @@ def of_constants(d: Drawing) -> None:
     d.emit("Add", [x, name], (n, c, h, w))
 
 
+def times_a_size(d: Drawing) -> None:
+    """A product with one of the sizes of a blob."""
+    x = latest(d)
+    name = f"size{len(d.ops)}"
+    d.ops.append(OperatorDef.of("Shape", [d.blob()], [name], axes=[d.draw(st.integers(0, 3))]))
+    d.ops.append(OperatorDef.of("Cast", [name], [f"{name}_float"], to=1))
+    d.emit("Mul", [x, f"{name}_float"], d.shapes[x])
+
+
 def repeating(d: Drawing) -> None:
     """A repeated operator, with other names for its outputs."""
     known = [op for op in d.ops if op.output[0] in d.shapes]

@@ -26,7 +26,8 @@ def _update(program: Program, op: OperatorDef) -> Rewrite:
     whole, part, depth = (_sizes(program, name) for name in (x, block, indices))
     if len(whole) != len(part) or depth[-1] != len(whole):
         raise Refusal("the indices are not those of single elements")
-    starts = [_start(program, name, axis, part) for axis, name in enumerate(_columns(program, indices, len(part)))]
+    columns = _columns(program, indices, part)
+    starts = [_start(values, axis, part) for axis, values in enumerate(columns)]
     if any(start < 0 or start + size > most for start, size, most in zip(starts, part, whole)):
         raise Refusal("the block does not lie inside")
     name = program.fresh(f"{op.output[0]}_start")
@@ -42,20 +43,22 @@ def _sizes(program: Program, name: str) -> List[int]:
     return sizes
 
 
-def _columns(program: Program, name: str, count: int) -> Sequence[str]:
-    """The blobs that hold the indices of one dimension each."""
+def _columns(program: Program, name: str, block: Sequence[int]) -> List[Array]:
+    """The indices of each dimension, in a shape that broadcasts to that of the block."""
+    known = program.content(name)
+    if known is not None:
+        return list(np.moveaxis(known, -1, 0))
     made = source(program, name)
-    if made is None or made.type != "Concat" or len(made.input) != count:
+    if made is None or made.type != "Concat" or len(made.input) != len(block):
         raise Refusal("the indices are not joined from those of each dimension")
     axis = made.get_int("axis", 1)
-    if axis not in (-1, count) or made.get_bool("add_axis"):
+    if axis not in (-1, len(block)) or made.get_bool("add_axis"):
         raise Refusal("the indices are not joined along their last dimension")
-    return made.input
+    return [_spread(program, column, block) for column in made.input]
 
 
-def _start(program: Program, name: str, axis: int, block: Sequence[int]) -> int:
+def _start(values: Array, axis: int, block: Sequence[int]) -> int:
     """The first index, if each is one more than the one before along the axis of a block, and the same along others."""
-    values = _spread(program, name, block)
     wanted = np.arange(block[axis]).reshape((-1, *(1,) * (len(block) - axis - 1)))
     start = int(values.flat[0]) if values.size else 0
     if not np.all(values - start == wanted):

@@ -7,6 +7,7 @@ strided copy into the columns; padding is written there too, so X is never padde
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -208,9 +209,12 @@ def fill_columns(taps: Array, x: Array, window: Window, block: Block, padding: A
     """
     ranges = (block.slices, block.rows, (0, window.output[2]))
     in_runs = window.stride[1:] == (1, 1) and window.image[2] == window.output[2] and x.strides[-1] == x.itemsize
-    for tap in np.ndindex(*window.kernel):
+    overlaps = [
+        [window.overlap(axis, k, *ranges[axis]) for k in range(size)] for axis, size in enumerate(window.kernel)
+    ]
+    for tap, found in zip(np.ndindex(*window.kernel), product(*overlaps)):
         target = taps[:, :, :, tap[0], tap[1], tap[2]]
-        met = [overlap for axis, k in enumerate(tap) if (overlap := window.overlap(axis, k, *ranges[axis]))]
+        met = [overlap for overlap in found if overlap is not None]
         if len(met) < len(tap):
             yield copy(target, padding)
             continue

@@ -131,8 +131,18 @@ def test_blobs_that_do_not_fit_at_a_time_are_compared_in_portions(monkeypatch: p
     model = DEMO / "digits.onnx"
     pair = api.export(model)
     at_once = api.compare(model, pair)
+    shown: List[int] = []
+    original = comparison.witness
+
+    def witness(paths: Any, feeds: Any, blobs: Any) -> Any:
+        evidence = original(paths, feeds, blobs)
+        shown.append(len(evidence.seen))
+        return evidence
+
+    monkeypatch.setattr(comparison, "witness", witness)
     monkeypatch.setattr(comparison, "MOST_KEPT", 1000)
     assert api.compare(model, pair) == at_once
+    assert max(shown) < len(at_once.blobs) / 2
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="real networks and photographs are not beside the project")

@@ -57,6 +57,18 @@ def test_indices_may_be_written_out() -> None:
     assert_same_numbers(outcome.before, outcome.after, FEEDS, 0)
 
 
+@pytest.mark.parametrize("rows", [(1, 2), (1, 3)])
+def test_indices_may_be_a_weight(rows: Any) -> None:
+    indices = np.stack(np.broadcast_arrays(np.reshape(rows, (2, 1)), [3, 4, 5]), -1)
+    text = 'net "": x, u, indices -> y\n onnx.ScatterND(x, indices, u) -> y'
+    if rows == (1, 3):
+        assert refusals(PASS, text, {"indices": indices}, SHAPES) == ["the indices are not those of a block"]
+        return
+    outcome = applied(PASS, text, {"indices": indices}, SHAPES)
+    assert outcome.weight("y_start").tolist() == [1, 3]
+    assert_same_numbers(outcome.before, outcome.after, FEEDS, 0)
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
