@@ -9,7 +9,7 @@ good enough.
 
 from __future__ import annotations
 
-from typing import Callable, List, Mapping, Optional, Sequence
+from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
 
 import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder

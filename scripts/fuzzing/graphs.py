@@ -114,6 +114,10 @@ class Graph:
         """A blob of the same type and shape, perhaps the same."""
         return self.choose(*(one for one in self._values if (one.type, one.shape) == (value.type, value.shape)))
 
+    def has(self, type: str) -> bool:
+        """Whether there is an operator of this type."""
+        return any(node.op_type == type for node in self.nodes)
+
     # What it is made of
 
     def input(self, type: int, shape: Sequence[Size]) -> None:

@@ -86,7 +86,9 @@ def clip(g: Graph) -> None:
 
 
 def integers(g: Graph) -> None:
-    """Arithmetic on integers."""
+    """Arithmetic on integers, of floats that do not come from integers: a step of theirs becomes any number."""
+    if g.has("QuantizeLinear"):
+        raise Unsuitable
     x, type = g.value(), g.choose(INT32, INT64, UINT8, INT8)
     low, high = {UINT8: (0, 127), INT8: (-128, 127)}.get(type, (-1000, 1000))
     scaled = g.emit("Mul", [x, g.constant(g.choose(1, 20, 100), FLOAT)])
@@ -393,6 +395,7 @@ def attention(g: Graph) -> None:
 
 def recurrent(g: Graph) -> None:
     x = g.value(ranks=(3,))
+    x.known(0)  # onnxruntime ends the process where there are no steps
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}
     type, hidden, both = g.choose(*gates), g.choose(2, 4), g.chance(0.4)
     rows, directions = gates[type] * hidden, 1 + both
@@ -408,6 +411,8 @@ def recurrent(g: Graph) -> None:
 
 def quantised(g: Graph) -> None:
     """Floats that are integers between QuantizeLinear and DequantizeLinear, as onnxruntime's tool writes them."""
+    if g.has("Mod"):
+        raise Unsuitable
     x, type = g.value(), g.choose(UINT8, INT8)
     steps = [g.constant(g.choose(0.02, 0.05), FLOAT), g.constant(g.choose(0, 10) if type == UINT8 else 0, type)]
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from exporter.common.padding import same_pads
+from exporter.common.padding import open_same_pads, same_pads
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
 from runtime_arm.errors import ExportError
-
-SAME = 2  # Caffe2's legacy_pad
 
 
 def window(node: Node, kernel: Sequence[int]) -> Optional[Dict[str, Any]]:
@@ -18,7 +16,8 @@ def window(node: Node, kernel: Sequence[int]) -> Optional[Dict[str, Any]]:
     None if the padding depends on unknown sizes and Caffe2 has no argument for it.
     """
     count = len(kernel)
-    arguments: Dict[str, Any] = {"kernels": list(kernel), "strides": _list(node, "strides", [1] * count)}
+    strides = _list(node, "strides", [1] * count)
+    arguments: Dict[str, Any] = {"kernels": list(kernel), "strides": strides}
     dilations = _list(node, "dilations", [1] * count)
     if set(dilations) != {1}:
         arguments["dilations"] = dilations
@@ -31,9 +30,10 @@ def window(node: Node, kernel: Sequence[int]) -> Optional[Dict[str, Any]]:
     dims = node.dims(0)
     if dims is not None and len(dims) == count + 2 and all(n is not None for n in dims[2:]):
         sizes = [n for n in dims[2:] if n is not None]
-        return {**arguments, "pads": same_pads(sizes, kernel, arguments["strides"], dilations, mode == "SAME_LOWER")}
+        return {**arguments, "pads": same_pads(sizes, kernel, strides, dilations, mode == "SAME_LOWER")}
     if mode == "SAME_UPPER" and set(dilations) == {1}:
-        return {**arguments, "legacy_pad": SAME}
+        padding = open_same_pads(kernel, strides)
+        return None if padding is None else {**arguments, **padding}
     return None
 
 

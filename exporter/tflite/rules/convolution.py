@@ -6,13 +6,12 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-from exporter.common.padding import same_pads
+from exporter.common.padding import open_same_pads, same_pads
 from exporter.tflite.node import Node
 from exporter.tflite.rules import rule
 from runtime_arm.errors import ExportError
 
 SAME, VALID = 0, 1  # tflite.Padding
-_LEGACY_SAME = 2  # Caffe2's legacy_pad
 
 
 def window(node: Node, data: int, kernel: Sequence[int]) -> Dict[str, Any]:
@@ -55,7 +54,11 @@ def padding(
     if None in sizes:
         if set(dilations) != {1}:
             raise ExportError("SAME padding of a dilated window needs sizes that are known")
-        return {"legacy_pad": _LEGACY_SAME}
+        arguments = open_same_pads(kernel, strides)
+        if arguments is None:
+            window = f"the window {list(kernel)} with strides {list(strides)}"
+            raise ExportError(f"SAME padding of {window} needs sizes that are known")
+        return arguments
     pads = same_pads([n for n in sizes if n is not None], kernel, strides, dilations)
     return {"pads": pads} if any(pads) else {}
 

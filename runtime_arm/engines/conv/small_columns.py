@@ -190,9 +190,11 @@ class SmallColumns(NamedTuple):
         else:
             memory = shaped(call.scratch[0], *shape)
         padded: Array = memory.transpose(0, 2, 3, 1) if self.channels_first else memory
-        rows, wide = (slice(head, head + image) for head, image in zip(self.window.head, self.window.image))
-        whole = copy(padded[:, rows, wide].transpose(0, 3, 1, 2), call.inputs[0])
-        return [whole] if stays or padded.size == call.inputs[0].size else [copy(memory, ZERO), whole], padded
+        heads = self.window.head  # negative where Caffe2's SAME leaves pixels out
+        rows, wide = (slice(max(head, 0), head + image) for head, image in zip(heads, self.window.image))
+        image = call.inputs[0][:, :, max(-heads[0], 0) :, max(-heads[1], 0) :]
+        whole = copy(padded[:, rows, wide].transpose(0, 3, 1, 2), image)
+        return [whole] if stays or padded.size == image.size else [copy(memory, ZERO), whole], padded
 
     def _windows(self, padded: Array) -> Array:
         """A view (N, rows, columns, kh, kw, C) of what lies under the kernel in (N, H, W, C)."""

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
@@ -227,3 +228,20 @@ def test_data_types_that_nets_cannot_hold_are_refused_by_name() -> None:
     complex64 = helper.make_tensor_value_info("x", TensorProto.COMPLEX64, [2])
     with pytest.raises(ExportError, match="'x' has a data type that is not supported"):
         from_onnx(model([node("Relu", ["x"], ["y"])], [complex64], ["y"]))
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("type", ["Conv", "MaxPool"])
+def test_padding_by_rule_is_the_same_for_open_sizes(type: str, kernel: int, stride: int) -> None:
+    weight = np.random.default_rng(0).standard_normal((2, 3, kernel, kernel)).astype(np.float32)
+    reads = ["x", "w"] if type == "Conv" else ["x"]
+    window = node(type, reads, ["y"], auto_pad="SAME_UPPER", kernel_shape=[kernel] * 2, strides=[stride] * 2)
+    for size in (6, 8, 9):
+        x = np.random.default_rng(1).standard_normal((1, 3, size, size + 1)).astype(np.float32)
+        known, opened = (
+            from_onnx(model([window], [value("x", shape)], ["y"], {"w": weight} if type == "Conv" else {}))
+            for shape in ([1, 3, size, size + 1], ["n", 3, "h", "w"])
+        )
+        results = [Predictor(pair).run({"x": x})["y"] for pair in (known, opened)]
+        assert_close(results[1], results[0], terms=3 * kernel * kernel)

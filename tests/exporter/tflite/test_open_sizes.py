@@ -11,6 +11,7 @@ import pytest
 from exporter import export
 from optimize import optimize
 from runtime_arm import Predictor
+from runtime_arm.errors import ExportError
 from tests.support.tflite_models import Model, Quantization, interpreter
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
@@ -139,3 +140,24 @@ def test_single_pixels_of_no_pictures(tmp_path: Path) -> None:
     with Predictor(export(tmp_path / "model.tflite")) as predictor:
         results = predictor.run({"x": np.zeros((0, 4, 5, 3), np.float32)})
     assert [value.shape for value in results.values()] == [(0, 3), (0, 1, 1, 6)]
+
+
+@pytest.mark.parametrize("size", [6, 8, 9])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (1, 3), (1, 4), (2, 3), (3, 2)])
+def test_same_padding_of_pictures_of_any_size(tmp_path: Path, kernel: int, stride: int, size: int) -> None:
+    model = Model()
+    x, y = model.input("x", (1, 5, 5, 2), signature=(1, -1, -1, 2)), model.tensor("y")
+    window = {"FilterWidth": kernel, "FilterHeight": kernel, "StrideW": stride, "StrideH": stride}
+    model.operator("MAX_POOL_2D", [x], [y], "Pool2DOptions", Padding=0, **window)
+    pictures = np.random.default_rng(0).standard_normal((1, size, size + 1, 2))
+    assert_agrees(tmp_path, model, y, pictures.astype(np.float32))
+
+
+def test_same_padding_that_caffe2_does_not_have_is_refused(tmp_path: Path) -> None:
+    model = Model()
+    x, y = model.input("x", (1, 5, 5, 2), signature=(1, -1, -1, 2)), model.tensor("y")
+    window = {"FilterWidth": 2, "FilterHeight": 2, "StrideW": 4, "StrideH": 4}
+    model.operator("MAX_POOL_2D", [x], [y], "Pool2DOptions", Padding=0, **window)
+    (tmp_path / "model.tflite").write_bytes(model.to_bytes([y]))
+    with pytest.raises(ExportError, match="needs sizes that are known"):
+        export(tmp_path / "model.tflite")

@@ -43,6 +43,20 @@ def test_every_window_is_convolved(
     assert_close(actual, expected, terms=9 * shape[1] + 2)
 
 
+@pytest.mark.parametrize("kernel", [1, 2])
+@pytest.mark.parametrize("more", [2, 3, 4])
+@pytest.mark.parametrize("shape", [(1, 3, 9, 12), (2, 8, 12, 9)])
+def test_padding_that_leaves_pixels_out_crops(kernel: int, more: int, shape: Sequence[int]) -> None:
+    draw = np.random.default_rng(0)
+    op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=kernel, stride=kernel + more, legacy_pad=2)
+    inputs = [draw.standard_normal(size).astype(np.float32) for size in (shape, (4, shape[1], kernel, kernel))]
+    chosen = SmallColumns.of(op, _specs(op, inputs))
+    assert chosen is not None
+    assert min(chosen.window.head) < 0
+    (expected,), (actual,) = run_kernel(op, inputs), run_kernel(op, inputs, "IM2COL", constants=(1,))
+    assert_close(actual, expected, terms=kernel * kernel * shape[1])
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
