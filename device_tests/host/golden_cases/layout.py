@@ -35,6 +35,7 @@ def layout() -> Iterator[Case]:
     yield from onnx("DepthToSpace", "1x8x2x3", blocksize=2, mode="CRD")
     yield from case("Gather", "5x4", np.array([[0, 4], [2, 2]], np.int32))
     yield from case("BatchGather", "2x5x3", np.array([4, 0], np.int32))
+    yield from onnx("Gather", "5x4", [[0, -1], [2, 2]], axis=-1)
     yield from case("ScatterAssign", "5x3", np.array([4, 1], np.int32), "2x3")
     yield from onnx("GatherElements", "3x3", [[2, 0, 1]], axis=0)
     yield from onnx("GatherND", "2x3x4", [[0, 2], [1, 0]])
