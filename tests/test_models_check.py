@@ -16,6 +16,7 @@ import pytest
 from armnet import comparison
 from scripts.checking import apart, one_model
 from tests.support.paths import DEMO, ROOT
+from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "models_check"
 
@@ -62,9 +63,7 @@ def test_an_optimised_pair_that_differs_is_wrong(monkeypatch: pytest.MonkeyPatch
     really = one_model.optimize
 
     def spoil(pair: Any, **options: Any) -> Any:
-        made = really(pair, **options)
-        fills = [op.with_args(values=op.get_tensor("values") * np.float32(1.1)) for op in made.init_net.op]
-        return made.replace(init_net=made.init_net.replace(op=tuple(fills)))
+        return with_larger_weights(really(pair, **options))
 
     row = check_with(monkeypatch, optimize=spoil)
     assert row["outcome"] == "wrong"
