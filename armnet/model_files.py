@@ -90,7 +90,7 @@ def check_pair_folder(path: AnyPath) -> None:
     if file is not None:
         raise UsageError(f"{file}: is a file, not a folder")
     replaced = there & {*FILES, MODEL}
-    if replaced and len(replaced) <= len(FILES):
+    if replaced and replaced != {*FILES, MODEL}:
         raise UsageError(
             f"{path}: holds {' and '.join(sorted(replaced))}, but no pair of armnet's; name a new folder, "
             f"for instance {folder / 'pair'}"

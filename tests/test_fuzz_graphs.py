@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any, Dict
 
-import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="it makes the graphs")
@@ -18,6 +17,7 @@ from scripts.fuzzing.cases import Finding
 from scripts.fuzzing.graphs import Graph, Unsuitable, random_graph
 from scripts.fuzzing.kinds import KINDS, product
 from tests.support.paths import ROOT
+from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "fuzz_graphs"
 
@@ -73,9 +73,7 @@ def test_wrong_results_are_findings(fuzz: Dict[str, Any], monkeypatch: pytest.Mo
     really = one_model.optimize
 
     def spoil(pair: Any, **options: Any) -> Any:
-        made = really(pair, **options)
-        fills = [op.with_args(values=op.get_tensor("values") * np.float32(1.1)) for op in made.init_net.op]
-        return made.replace(init_net=made.init_net.replace(op=tuple(fills)))
+        return with_larger_weights(really(pair, **options))
 
     monkeypatch.setitem(fuzz["run"].__globals__, "KINDS", [product])
     assert fuzz["run"](0) == "ok"

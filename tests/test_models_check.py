@@ -14,16 +14,11 @@ import numpy as np
 import pytest
 
 from armnet import comparison
-from scripts.checking import one_model
+from scripts.checking import apart, one_model
 from tests.support.paths import DEMO, ROOT
+from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "models_check"
-
-
-@pytest.fixture(scope="module")
-def script() -> Dict[str, Any]:
-    """The names that the script defines."""
-    return runpy.run_path(str(SCRIPT))
 
 
 def rows_of(path: Path) -> Dict[str, Dict[str, str]]:
@@ -68,9 +63,7 @@ def test_an_optimised_pair_that_differs_is_wrong(monkeypatch: pytest.MonkeyPatch
     really = one_model.optimize
 
     def spoil(pair: Any, **options: Any) -> Any:
-        made = really(pair, **options)
-        fills = [op.with_args(values=op.get_tensor("values") * np.float32(1.1)) for op in made.init_net.op]
-        return made.replace(init_net=made.init_net.replace(op=tuple(fills)))
+        return with_larger_weights(really(pair, **options))
 
     row = check_with(monkeypatch, optimize=spoil)
     assert row["outcome"] == "wrong"
@@ -153,12 +146,12 @@ def test_an_exception_that_escapes_is_a_crash(monkeypatch: pytest.MonkeyPatch) -
     assert row["remark"].startswith("KeyError in test_models_check.py:")
 
 
-def test_a_model_that_takes_too_long_is_a_crash(script: Dict[str, Any]) -> None:
-    row = script["apart"]([DEMO / "digits.onnx"], script["Limits"](0.05, 8))
+def test_a_model_that_takes_too_long_is_a_crash() -> None:
+    row = apart.checked_apart([DEMO / "digits.onnx"], apart.Limits(0.05, 8))
     assert row == {"outcome": "crash", "remark": "took more than 0.05 seconds"}
 
 
-def test_files_make_up_models(script: Dict[str, Any], tmp_path: Path) -> None:
+def test_files_make_up_models(tmp_path: Path) -> None:
     names: List[str] = [
         "caffe/net.prototxt",
         "caffe/net.caffemodel",
@@ -171,10 +164,11 @@ def test_files_make_up_models(script: Dict[str, Any], tmp_path: Path) -> None:
         "onnx/input_0.pb",
         "readme.md",
     ]
+    models_below = runpy.run_path(str(SCRIPT))["models_below"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    found = [[str(file.relative_to(tmp_path)) for file in model] for model in script["models_below"](tmp_path)]
+    found = [[str(file.relative_to(tmp_path)) for file in model] for model in models_below(tmp_path)]
     assert found == [
         ["caffe/net.prototxt", "caffe/net.caffemodel"],
         ["caffe2/init_net.pb", "caffe2/predict_net.pb"],

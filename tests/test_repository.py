@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Sequence
@@ -22,6 +24,20 @@ def test_no_folder_has_too_many_python_files() -> None:
     counts = Counter(str(path.parent) for path in files)
     assert sum(counts.values()) > 500
     assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_what_patches_and_merges_leave_behind_is_not_kept() -> None:
+    files = tracked("*")
+    assert len(files) > 1500
+    assert [path for path in files if path.suffix in (".orig", ".rej")] == []
+
+
+def test_ruff_checks_the_python_scripts_that_have_no_suffix() -> None:
+    scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file() and not path.suffix]
+    ours = [path.name for path in scripts if path.read_bytes().startswith(b"#!/usr/bin/env python3")]
+    line = re.search(r"^extend-include = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert line is not None
+    assert json.loads(line[1]) == sorted(f"scripts/{name}" for name in ours)
 
 
 @pytest.mark.parametrize(

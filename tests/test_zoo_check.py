@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 
 import pytest
 
+from scripts.checking.apart import Limits, read_rows
 from scripts.zoo.page import page
 from tests.support.paths import DEMO, ROOT
 
@@ -36,10 +37,10 @@ def test_what_is_exported_is_checked_once(
 
     monkeypatch.setitem(script["check_network"].__globals__, "exported", exported)
     networks = [script["Network"]("timm/good", "small", 1.0, 5), script["Network"]("timm/odd", "odd_tiny", 2.0, 3)]
-    limits, rows = script["CHECK"]["Limits"](300, 8), {}  # type: ignore[var-annotated]
+    rows: Dict[str, Any] = {}
     for again in ([], [], ["refused"]):
         for network in networks:
-            script["check_network"](network, ["script", "dynamo"], tmp_path, rows, again, limits)
+            script["check_network"](network, ["script", "dynamo"], tmp_path, rows, again, Limits(300, 8))
     assert asked == ["small", "odd_tiny", "odd_tiny"]
     assert {name: row["outcome"] for name, row in rows.items()} == {
         f"{SMALL} script": "ok",
@@ -48,7 +49,7 @@ def test_what_is_exported_is_checked_once(
         f"{BAD} dynamo": "not exported",
     }
     assert [path.name for path in sorted(tmp_path.rglob("*.onnx*"))] == ["script.onnx"]
-    kept = script["CHECK"]["read_rows"](tmp_path / "models.csv")
+    kept = read_rows(tmp_path / "models.csv")
     assert {name: row["commit"] for name, row in kept.items()} == dict.fromkeys(rows, script["commit"]())
 
 

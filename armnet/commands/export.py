@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_GROW = {"UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}  # in other formats
+_OURS_ALONE = {"UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}
 
 
 def _to_file(args: argparse.Namespace) -> int:
@@ -165,7 +165,7 @@ def _to_file(args: argparse.Namespace) -> int:
         print_json("export", facts)
     else:
         note(f"{' and '.join(facts['files'])}: {size(facts['nbytes'])}")
-    grown = {_GROW[op.type] for op in pair.predict_net.op if op.type in _GROW}
+    grown = {_OURS_ALONE[op.type] for op in pair.predict_net.op if op.type in _OURS_ALONE}
     if grown:
         note(f"armnet: weights of {' and '.join(sorted(grown))} are float32 in that file; int8 and float16 stay small")
     return 0

@@ -8,7 +8,7 @@ from armnet.evaluation.evaluate import Evaluation, Result
 from armnet.evaluation.example import Example, Fault, Finding
 from armnet.page.document import document
 from armnet.page.elements import table, text
-from armnet.page.faults import FAULTS, MOST_LINES, confusion
+from armnet.page.faults import FAULTS, MOST_LINES, RED_AND_GREEN, confusion
 from armnet.page.pictures import data_uri
 
 MOST_PICTURES = 60
@@ -72,7 +72,8 @@ def _faults(evaluation: Evaluation) -> str:
     if not faults:
         return "<h2>What went wrong</h2><p>Nothing.</p>"
     tiles = "".join(_tile(evaluation, *one) for one in faults[:MOST_PICTURES])
-    return f'<h2>What went wrong: {len(faults)}</h2><div class="faults">{tiles}</div>{_listed(faults[MOST_PICTURES:])}'
+    more = _listed(faults[MOST_PICTURES:])
+    return f'<h2>What went wrong: {len(faults)}</h2>{RED_AND_GREEN}<div class="faults">{tiles}</div>{more}'
 
 
 def _tile(evaluation: Evaluation, example: Example, finding: Finding, fault: Fault) -> str:

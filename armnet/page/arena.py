@@ -9,6 +9,7 @@ from armnet.page.timeline import Block, Timeline
 from runtime_arm.app.display import size
 
 WIDTH, HEIGHT = 1200.0, 380.0
+LEAST_WIDTH = 900  # pixels on a screen, below which its words are too small: a phone scrolls
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 22.0, 34.0
 LETTER = 5.8  # the width of a letter in a block
 GOLDEN_ANGLE = 137.508  # degrees: neighbouring blocks get hues that are far apart
@@ -19,7 +20,8 @@ def picture(timeline: Timeline, operators: Sequence[str]) -> str:
     scale = _Scale(len(timeline.live), timeline.arena_nbytes)
     parts = [*_axes(scale), *_blocks(timeline.blocks, scale, operators), *_live(timeline.live, scale, operators)]
     return (
-        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="100%" role="img" aria-label="arena over time">'
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="100%" style="min-width:{LEAST_WIDTH}px" role="img" '
+        'aria-label="arena over time">'
         '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--scratch)" opacity="0.35"/>'
         '<line x1="0" y1="0" x2="0" y2="6" stroke="var(--scratch)" stroke-width="3"/></pattern></defs>'

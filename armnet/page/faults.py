@@ -1,4 +1,4 @@
-"""What pages show of classes that are mistaken for each other: a matrix, and the style of pictures that are wrong."""
+"""What pages show of classes that are mistaken for each other: a matrix, and the look of pictures that are wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Sequence
 from armnet.page.elements import table, text
 
 MOST_LINES = 200  # faults behind those with pictures, which are listed
+RED_AND_GREEN = "<p>Green is the truth, red the answer.</p>"
 WIDEST = 40  # classes of a confusion matrix that is shown whole
 
 FAULTS = """

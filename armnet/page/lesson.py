@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from armnet.page.document import document
 from armnet.page.elements import key, table, text
-from armnet.page.faults import FAULTS, confusion
+from armnet.page.faults import FAULTS, RED_AND_GREEN, confusion
 from armnet.page.pictures import data_uri, picture_of
 
 WIDE, HIGH, EDGE = 720, 240, 44  # of the curve
@@ -86,7 +86,7 @@ def _worst(mistakes: Sequence[Mapping[str, Any]]) -> str:
     if not mistakes:
         return "<h2>What went wrong</h2><p>Nothing.</p>"
     tiles = "".join(_tile(mistake) for mistake in mistakes)
-    return f'<h2>What went worst</h2><div class="faults">{tiles}</div>'
+    return f'<h2>What went worst</h2>{RED_AND_GREEN}<div class="faults">{tiles}</div>'
 
 
 def _tile(mistake: Mapping[str, Any]) -> str:

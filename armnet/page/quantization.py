@@ -22,6 +22,7 @@ MEANINGS = {
 }
 BROADEST = 640  # pixels on a screen
 NAMED = 3  # layers with the largest errors, which have their names in the plot
+LINE = 12  # the least distance of two names, downwards
 STEP = 10  # dB between lines
 DECADES = (1, 2, 5)
 
@@ -112,24 +113,25 @@ class _Scale:
                 x = self.x(nbytes)
                 yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="12" y2="{HIGH - LOW}"/>'
                 yield f'<text x="{x:.1f}" y="{HIGH - LOW + 16}" text-anchor="middle">{size(nbytes).strip()}</text>'
-        yield f'<text x="{LEFT - 6}" y="{HIGH - 6}">dB by bytes of the weight</text>'
+        yield f'<text x="{LEFT - 6}" y="{HIGH - 6}">dB upwards, bytes of the weights to the right</text>'
 
 
 def _dots(points: Sequence[_Point], scale: _Scale) -> Iterator[str]:
-    worst = sorted(points, key=lambda point: point.error)[:NAMED]
-    taken: List[float] = []
+    """A dot for each layer, the worst in front, and the names of the worst."""
     for point in sorted(points, key=lambda point: point.error, reverse=True):
-        x, y = scale.x(point.nbytes), scale.y(point.error)
         shown = f"{text(point.layer)}\n{size(point.nbytes).strip()}, {point.error:.1f} dB, {MEANINGS[point.kind]}"
         yield (
-            f'<circle class="block" cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{COLOURS[point.kind]}">'
-            f"<title>{shown}</title></circle>"
+            f'<circle class="block" cx="{scale.x(point.nbytes):.1f}" cy="{scale.y(point.error):.1f}" r="5" '
+            f'fill="{COLOURS[point.kind]}"><title>{shown}</title></circle>'
         )
-        if point in worst and all(abs(y - other) > 12 for other in taken):
+    taken: List[float] = []
+    for point in sorted(points, key=lambda point: point.error)[:NAMED]:
+        x, y = scale.x(point.nbytes), scale.y(point.error)
+        if all(abs(y - other) > LINE for other in taken):
             taken.append(y)
             side, anchor = (-9, "end") if x > WIDE / 2 else (9, "start")
             name = text(shortened(point.layer, 28))
-            yield f'<text x="{x + side:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{name}</text>'
+            yield f'<text class="over" x="{x + side:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{name}</text>'
 
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> str:

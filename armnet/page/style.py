@@ -59,6 +59,7 @@ td { padding: 0 8px; height: 24px; line-height: 24px; white-space: nowrap; max-w
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 5px; }
 [hidden] { display: none; }
 svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
+svg .over { paint-order: stroke; stroke: var(--card); stroke-width: 3px; }
 svg .label { fill: var(--label); font-size: 10px; pointer-events: none; }
 svg .grid { stroke: var(--line); stroke-width: 1; }
 svg .live { fill: none; stroke: var(--ink); stroke-width: 1.2; stroke-linejoin: round; opacity: 0.85; }

@@ -110,7 +110,7 @@ class Bytes:
         return name
 
     def floats(self, name: str, scale: Scale) -> str:
-        """Makes the fill of constant bytes as a row of floats, one number or one a channel."""
+        """Makes constant bytes a row of floats, one for all channels or one for each; their name."""
         value = self.program.value(name)
         if value is None or value.dtype != np.int8 or value.size != value.shape[-1]:
             raise ExportError(f"{name!r} is no constant of int8, one number for each channel")
@@ -237,7 +237,8 @@ def leaky_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 def p_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     """On floats between bytes: Caffe2 has no other."""
     slopes = net.floats(op.input[1], net.stated(op, "B"))
-    x, (reals, results) = net.reads(op, 0, "A"), (net.program.fresh(f"{op.output[0]}_{one}") for one in ("x", "y"))
+    x = net.reads(op, 0, "A")
+    reals, results = (net.program.fresh(f"{op.output[0]}_{one}") for one in ("x", "y"))
     return [
         OperatorDef.of("Int8Dequantize", [x], [reals]),
         OperatorDef.of("PRelu", [reals, slopes], [results], name=op.name, **_LAST),

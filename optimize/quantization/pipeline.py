@@ -203,7 +203,6 @@ def _smallest(
 
     choices: of layers that might. UsageError if nothing is good enough.
     """
-
     on_integers = [layer for layer in worst if choices[layer].activations != FLOAT32]
     if on_integers:
         packed = least_float(on_integers, lambda floats: good(Floats(floats, floats)), progress)

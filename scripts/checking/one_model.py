@@ -1,9 +1,15 @@
-"""One model against its own runtime, plain and optimised, with one worker and two, for sizes that it leaves open."""
+"""One model against its own runtime, plain and optimised, with one worker and two, for sizes that it leaves open.
+
+``python -m scripts.checking.one_model FILE...`` prints its row as JSON.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 import traceback
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import AbstractSet, Any, Callable, Container, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
@@ -269,3 +275,8 @@ def checked(paths: Sequence[Path]) -> Dict[str, Any]:
         where = f"{Path(frame.filename).name}:{frame.lineno}"
         row.update({"outcome": CRASH, "remark": f"{type(error).__name__} in {where}: {first_line(error)}"})
     return row
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print(json.dumps(checked([*map(Path, sys.argv[1:])])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict, List
 
 import numpy as np
 import pytest
@@ -209,16 +209,42 @@ def test_all_layers_on_integers_or_until_the_outputs_are_close(armnet: Armnet, d
         assert f"invalid decibels value: '{word}'" in errors
 
 
+def layer_facts(name: str, alone: float) -> Dict[str, Any]:
+    """What ``armnet quantize --json`` says of a layer."""
+    facts = {"layer": name, "weights": "int8", "activations": "float32", "snr": 40.0, "alone": alone}
+    return {
+        **facts,
+        "nbytes": {"before": 400, "after": 100},
+        "steps": ["bias corrected"],
+        "reason": "it spoils the outputs",
+    }
+
+
+def facts_of(layers: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """What it says of a pair of these layers."""
+    weights = {"before": 400, "after": 100}
+    return {
+        "pair": "small",
+        "weights_nbytes": weights,
+        "output_snr": 26.0,
+        "metrics": None,
+        "layers": layers,
+        "notes": [],
+    }
+
+
+def test_of_layers_that_lie_close_the_worst_is_named() -> None:
+    near = {"good": 60.0, "third": 30.2, "worst": 30.0, "second": 30.1}
+    plot = render(facts_of([layer_facts(*one) for one in near.items()])).split("<svg")[1].split("</svg>")[0]
+    assert [name for name in near if f">{name}</text>" in plot] == ["worst"]
+
+
 @pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")
 def test_the_page_is_as_narrow_as_a_phone(tmp_path: Path) -> None:
     """Converted networks have names of hundreds of letters without a space."""
     name = "model/batch_normalization/FusedBatchNormV3;" * 4
-    row: Any = {"layer": name, "weights": "int8", "activations": "float32", "snr": 40.0, "alone": 30.0}
-    row.update(
-        {"nbytes": {"before": 400, "after": 100}, "steps": ["bias corrected"], "reason": "it spoils the outputs"}
-    )
-    facts: Any = {"pair": "small", "weights_nbytes": {"before": 400, "after": 100}, "output_snr": 26.0, "metrics": None}
-    facts.update({"layers": [row], "notes": [f"Add({name}) -> {name} stays float: its operands are floats"]})
+    facts = facts_of([layer_facts(name, 30.0)])
+    facts["notes"] = [f"Add({name}) -> {name} stays float: its operands are floats"]
     page = tmp_path / "page.html"
     page.write_bytes(render(facts).encode())
     with chromium(tmp_path) as browser:
