@@ -29,7 +29,7 @@ def to_caffe2(pair: Pair) -> Pair:
     ops: List[OperatorDef] = []
     for op in program.net.op:
         try:
-            for part in _softplus(op, program) if op.full_type == "onnx.Softplus" else [op]:
+            for part in _of_caffe2(op, program):
                 ops += made.translated(part)
         except ArmnetError as error:
             raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
@@ -46,6 +46,13 @@ def to_caffe2(pair: Pair) -> Pair:
     if refusals:
         raise ExportError(f"Caffe2's operators refuse what they would read: {refusals[0]}")
     return result
+
+
+def _of_caffe2(op: OperatorDef, program: Program) -> List[OperatorDef]:
+    """ONNX's operators that Caffe2 has, too, but not quite: the Sign of NaN is 0 there."""
+    if op.full_type == "onnx.Sign":
+        return [op.replace(domain="")]
+    return _softplus(op, program) if op.full_type == "onnx.Softplus" else [op]
 
 
 def _softplus(op: OperatorDef, program: Program) -> List[OperatorDef]:

@@ -19,7 +19,6 @@ from exporter.onnx.rules import rule
     "Log",
     "Relu",
     "Sigmoid",
-    "Sign",
     "Sin",
     "Sinh",
     "Softsign",
@@ -35,10 +34,10 @@ def same_in_caffe2(node: Node) -> Operators:
     return [node.to(node.type)]
 
 
-@rule("Softplus")
-def softplus(node: Node) -> Operators:
-    """Caffe2's is infinite for large numbers."""
-    return [node.to("Softplus") if node.caffe2_compatible else node.as_onnx()]
+@rule("Sign", "Softplus")
+def unlike_in_caffe2(node: Node) -> Operators:
+    """Caffe2's Sign of NaN is 0, and its Softplus is infinite for large numbers."""
+    return [node.to(node.type) if node.caffe2_compatible else node.as_onnx()]
 
 
 @rule("Neg")

@@ -17,7 +17,6 @@ _SAME = {
     "NEG": "Neg",
     "RELU": "Relu",
     "ROUND": "Round",
-    "SIGN": "Sign",
     "SIN": "Sin",
     "SQRT": "Sqrt",
     "TANH": "Tanh",
@@ -31,6 +30,13 @@ def same(node: Node) -> None:
     type = _SAME[node.type]
     first, inputs = node.elementwise()
     node.add(type, inputs, [node.output(0, first)], domain=domain_for(type, node.dtype(0)))
+
+
+@rule("SIGN")
+def sign(node: Node) -> None:
+    """ONNX's: Caffe2's of NaN is 0."""
+    first, inputs = node.elementwise()
+    node.add("Sign", inputs, [node.output(0, first)], domain="onnx")
 
 
 @rule("LOGISTIC")

@@ -52,11 +52,14 @@ def reshaped(node: Node, shape: List[int]) -> None:
 
 @rule("SQUEEZE", any_type=True, complex=True)
 def squeeze(node: Node) -> None:
+    """Drops the dimensions that are given; without them all that are 1, which an open size may be at one run."""
     dims, given = node.dims(0), node.option_integers("squeeze_dims") or []
     if given:
         axes = sorted({node.axis(axis, False, node.known_rank(0)) for axis in given})
+    elif dims is None or None in dims:
+        return node.add("Squeeze", [node.input(0)], [node.output()], domain="onnx")
     else:
-        axes = [axis for axis, n in enumerate(node.known_dims(0)) if n == 1]
+        axes = [axis for axis, n in enumerate(dims) if n == 1]
     if not axes:
         return node.alias(0, node.input(0))
     first = node.is_channels_first(0)

@@ -202,13 +202,11 @@ def split_v(node: Node) -> None:
     if sizes is None:
         raise ExportError("the sizes must be constant")
     axis = only_integer(node.constant_integers(2), "the axis")
-    if sizes.count(-1) == 1:
-        dims = node.dims(0)
-        length = None if dims is None else dims[node.axis(axis, False, len(dims))]
-        if length is None:
-            raise ExportError(f"a part is the rest of dimension {axis}, whose size must be known")
+    dims = node.dims(0)
+    length = None if dims is None else dims[node.axis(axis, False, len(dims))]
+    if sizes.count(-1) == 1 and length is not None:
         sizes[sizes.index(-1)] = length - sum(sizes) - 1
-    if min(sizes, default=0) < 0:
+    if min(sizes, default=0) < (-1 if sizes.count(-1) == 1 and length is None else 0):
         raise ExportError(f"parts of sizes {sizes} are not possible")
     _split(node, 0, axis, sizes)
 
@@ -217,4 +215,19 @@ def _split(node: Node, index: int, axis: int, sizes: Optional[List[int]]) -> Non
     first = node.is_channels_first(index)
     at = node.axis(axis, first, node.known_rank(index))
     outputs = [node.output(i, first) for i in range(node.output_count)]
+    if sizes is not None and -1 in sizes:
+        inputs = [node.input(index, first), _with_rest(node, node.input(index, first), at, sizes)]
+        return node.add("Split", inputs, outputs, domain="onnx", axis=at)
     node.add("Split", [node.input(index, first)], outputs, axis=at, split=sizes)
+
+
+def _with_rest(node: Node, blob: str, axis: int, sizes: List[int]) -> str:
+    """The sizes as a blob, with what they leave of the blob's open dimension in the place of -1."""
+    shape, length, rest, whole = (node.between(stem) for stem in ("shape", "length", "rest", "sizes"))
+    at = sizes.index(-1)
+    node.add("Shape", [blob], [shape])
+    node.add("Gather", [shape, node.constant("axis", np.array([axis], np.int64))], [length])
+    node.add("Sub", [length, node.constant("known", np.array([sum(sizes) + 1], np.int64))], [rest])
+    ends = [node.constant("known", np.array(part, np.int64)) for part in (sizes[:at], sizes[at + 1 :])]
+    node.add("Concat", [ends[0], rest, ends[1]], [whole, node.between("lengths")], axis=0)
+    return whole

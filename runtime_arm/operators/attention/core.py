@@ -30,6 +30,16 @@ Heads = Tuple[int, slice]  # a batch and heads of keys: what one worker does at 
 Prepare = Callable[[Heads], Run]
 
 
+class Biases(NamedTuple):
+    """What is added to the scores (B, H, S, T), to which both broadcast.
+
+    window: -inf for a key that a query does not see, else 0. mask: any numbers.
+    """
+
+    window: Array
+    mask: Any = 0.0
+
+
 class Stages(NamedTuple):
     """The scores (B, H, S, T) on their way: scaled products, then with softcap, then with bias, then probabilities."""
 
@@ -40,31 +50,33 @@ class Stages(NamedTuple):
 
 
 def attend64(
-    q: Array, k: Array, v: Array, scale: float, bias: Array, softcap: float = 0.0, sink: Optional[Array] = None
+    q: Array, k: Array, v: Array, scale: float, biases: Biases, softcap: float = 0.0, sink: Optional[Array] = None
 ) -> Tuple[Array, Stages]:
     """Y (B, H, S, E) in float64 for q (B, H, S, D), k (B, N, T, D), v (B, N, T, E), and the scores on the way.
 
-    The bias broadcasts to (B, H, S, T). A row whose bias is -inf throughout gives 0. sink (H): a logit beside those of
-    the keys, which takes its share of the probability.
+    A key that the window hides has the probability 0, NaN or not, as have all keys of a row whose biases are -inf
+    throughout. sink (H): a logit beside those of the keys, which takes its share of the probability.
     """
     groups = q.shape[1] // max(k.shape[1], 1)
     keys, values = (np.repeat(x.astype(np.float64), groups, axis=1) for x in (k, v))
     products = np.matmul(q.astype(np.float64), np.swapaxes(keys, 2, 3)) * scale
     capped = softcap * np.tanh(products / softcap) if softcap > 0 else products
+    bias = biases.window + biases.mask
     biased = capped + bias
+    hidden = np.isneginf(biases.window) | np.isneginf(bias).all(axis=3, keepdims=True)
+    scores = np.where(hidden, -np.inf, biased)
     least = np.finfo(np.float64).min
     extra = np.full((1, 1, 1, 1), -np.inf) if sink is None else sink.astype(np.float64).reshape(1, -1, 1, 1)
-    top = np.maximum(np.maximum(biased.max(axis=3, keepdims=True, initial=-np.inf), extra), least)
+    top = np.maximum(np.maximum(scores.max(axis=3, keepdims=True, initial=-np.inf), extra), least)
     with np.errstate(invalid="ignore"):
-        powers = np.where(np.isneginf(bias), 0, np.exp(biased - top))
+        powers = np.exp(scores - top)
     total = powers.sum(axis=3, keepdims=True) + np.exp(extra - top)
     probabilities = powers / np.where(total == 0, 1, total)
     return np.matmul(probabilities, values), Stages(products, capped, biased, probabilities)
 
 
 def band64(queries: int, keys: int, offsets: Any, sides: Tuple[int, int], lengths: Any = None) -> Array:
-    """The bias (B, 1, S, T), or B = 1, of windows: 0 where a query sees a key, else -inf. Keys from ``lengths`` on are
-    seen by none."""
+    """The ``window`` of ``Biases``, (B, 1, S, T), or B = 1. Keys from ``lengths`` on are seen by none."""
     offsets = np.asarray(offsets, np.int64).reshape(-1, 1, 1, 1)
     ahead = np.arange(keys) - np.arange(queries)[:, np.newaxis] - offsets
     seen = np.ones(ahead.shape, bool)
@@ -180,6 +192,7 @@ class _Solver:
         top, total = (column[:lines].reshape(lines, 1) for column in self._columns)
         tops, sums, scores = top.reshape(*shape[:3], 1), total.reshape(*shape[:3], 1), flat.reshape(shape)
         score, ones = in_turn(self._scoring(scores, part, rows, keys)), self._ones[: shape[3]]
+        hide = partial(self._hide, scores, part, rows, keys)
         sink = None if problem.sink is None else problem.sink[heads]
 
         def run() -> None:
@@ -190,7 +203,7 @@ class _Solver:
                     np.divide(y, sums, y)
                     return
                 score()
-            self._normalise(scores, tops, sums, sink)
+            self._normalise(scores, tops, sums, sink, hide)
             np.matmul(scores, v, y)
 
         return run
@@ -234,9 +247,24 @@ class _Solver:
         windows: Array = np.ndarray(shape, band.dtype, band, at * step, steps)
         return windows
 
-    def _normalise(self, scores: Array, top: Array, total: Array, sink: Optional[Array]) -> None:
+    def _hide(self, scores: Array, part: Heads, rows: slice, keys: slice) -> None:
+        """Scores of -inf, instead of NaN, for keys outside the window and in rows whose biases are -inf throughout."""
+        batch, heads = part
+        bias: Any = np.zeros(())
+        if self._band is not None:
+            bias = self._windows(self._band, batch, rows, keys.start, keys.stop)
+            np.copyto(scores, -np.inf, where=np.isneginf(bias))
+        for one in self._problem.biases:
+            bias = bias + _cut(one, batch, heads, rows, keys)
+        if bias.ndim:
+            np.copyto(scores, -np.inf, where=np.isneginf(bias).all(axis=-1, keepdims=True))
+
+    def _normalise(self, scores: Array, top: Array, total: Array, sink: Optional[Array], hide: Run) -> None:
         """Softmax in place; rows of -inf become 0."""
         np.maximum.reduce(scores, axis=3, keepdims=True, out=top)
+        if np.isnan(np.maximum.reduce(top.reshape(-1))):
+            hide()
+            np.maximum.reduce(scores, axis=3, keepdims=True, out=top)
         np.maximum(top, self._least, out=top)
         if sink is not None:
             np.maximum(top, sink[:, :, np.newaxis, np.newaxis], out=top)

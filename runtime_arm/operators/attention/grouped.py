@@ -9,6 +9,7 @@ import numpy as np
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.attention.core import (
+    Biases,
     Heads,
     Problem,
     attend64,
@@ -238,15 +239,15 @@ def group_query_attention_reference(op: OperatorDef, *inputs: Any) -> List[Any]:
         for store, new in zip(stores, (fresh, v[b])):
             store[b, :, start : start + size.queries] = new
         keys, values = (store[b : b + 1, :, :count] for store in stores)
-        bias = band64(size.queries, count, start, _sides(op))
+        biases = Biases(band64(size.queries, count, start, _sides(op)))
         if given.bias is not None:
-            bias = bias + given.bias[b if given.bias.shape[0] > 1 else 0, ..., :count]
+            biases = Biases(biases.window, given.bias[b if given.bias.shape[0] > 1 else 0, ..., :count])
         y[b] = attend64(
             asked[np.newaxis],
             keys,
             values,
             _scale(op, size),
-            bias,
+            biases,
             op.get_float("softcap", 0.0),
             _sink(op, given, size),
         )[0][0]

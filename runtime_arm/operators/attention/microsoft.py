@@ -11,6 +11,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.attention.cache import Steps, adding, store_specs, stores, storing, together
 from runtime_arm.operators.attention.core import (
     OPEN,
+    Biases,
     Problem,
     attend64,
     band64,
@@ -179,12 +180,12 @@ def multi_head_attention_reference(op: OperatorDef, query: Array, *rest: Optiona
     if past_key is not None and past_value is not None:
         k, v = np.concatenate((past_key, k), 2), np.concatenate((past_value, v), 2)
     causal = op.get_bool("unidirectional")
-    added = band64(size.queries, size.keys, size.past, (-1, 0) if causal else OPEN)
+    window, added = band64(size.queries, size.keys, size.past, (-1, 0) if causal else OPEN), np.zeros(())
     if mask is not None:
         added = added + np.where(_seen(mask, size), 0.0, op.get_float("mask_filter_value", -10000.0))
     if extra is not None:
         added = added + extra
-    y, stages = attend64(q, k, v, _scale(op, size), added)
+    y, stages = attend64(q, k, v, _scale(op, size), Biases(window, added))
     scores = np.maximum(stages.biased, np.finfo(query.dtype).min)
     return [x.astype(query.dtype) for x in (join_heads(y), k, v, scores)]
 

@@ -10,6 +10,7 @@ from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.attention.cache import store_specs, stores, storing, together
 from runtime_arm.operators.attention.core import (
+    Biases,
     Problem,
     attend64,
     band64,
@@ -145,15 +146,15 @@ def _padded(mask: Array, keys: int) -> Array:
     return np.pad(bias, [(0, 0)] * (bias.ndim - 1) + [(0, keys - bias.shape[-1])], constant_values=-np.inf)
 
 
-def bias64(
+def biases64(
     op: OperatorDef, q: Array, k: Array, mask: Optional[Array], past: int = 0, lengths: Optional[Array] = None
-) -> Array:
+) -> Biases:
     """What is added to the scores (B, H, S, T) of queries q (B, H, S, D) and all keys k (B, N, T, D)."""
     if lengths is not None:
         _check_lengths(op, lengths, k.shape[2])
     offset: Any = past if lengths is None else lengths.astype(np.int64) - q.shape[2]
-    bias = band64(q.shape[2], k.shape[2], offset, _sides(op), lengths)
-    return bias if mask is None else bias + _padded(mask, k.shape[2])
+    window = band64(q.shape[2], k.shape[2], offset, _sides(op), lengths)
+    return Biases(window) if mask is None else Biases(window, _padded(mask, k.shape[2]))
 
 
 def _check_lengths(op: OperatorDef, lengths: Array, keys: int) -> None:
@@ -171,8 +172,8 @@ def attention_reference(op: OperatorDef, q: Array, k: Array, v: Array, *rest: Op
     past = 0
     if past_key is not None and past_value is not None:
         k, v, past = np.concatenate((past_key, k), 2), np.concatenate((past_value, v), 2), past_key.shape[2]
-    bias = bias64(op, q, k, mask, past, lengths)
-    y, stages = attend64(q, k, v, scale_of(op, q.shape[3]), bias, op.get_float("softcap", 0.0))
+    biases = biases64(op, q, k, mask, past, lengths)
+    y, stages = attend64(q, k, v, scale_of(op, q.shape[3]), biases, op.get_float("softcap", 0.0))
     scores = stages[op.get_int("qk_matmul_output_mode", 0)]
     return [(join_heads(y) if flat else y).astype(dtype), k.copy(), v.copy(), scores.astype(dtype)]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.attention.core import attend64, join_heads
-from runtime_arm.operators.attention.onnx import attention, bias64, heads_apart, scale_of, sizes_of_heads
+from runtime_arm.operators.attention.onnx import attention, biases64, heads_apart, scale_of, sizes_of_heads
 from runtime_arm.operators.common.dialects import forward_form
 from runtime_arm.operators.common.dtypes import FLOATS
 from runtime_arm.registry.kernel import Specs
@@ -49,7 +49,7 @@ def attention_gradient_reference(
     queries, own_keys, own_values = (x.astype(np.float64) for x in heads_apart(op, q, k, v))
     (errors,) = heads_apart(op, dy.astype(np.float64))[:1]
     scale, softcap = scale_of(op, queries.shape[3]), op.get_float("softcap", 0.0)
-    _, stages = attend64(queries, own_keys, own_values, scale, bias64(op, queries, own_keys, mask), softcap)
+    _, stages = attend64(queries, own_keys, own_values, scale, biases64(op, queries, own_keys, mask), softcap)
     groups = queries.shape[1] // own_keys.shape[1]
     keys, values = (np.repeat(x, groups, axis=1) for x in (own_keys, own_values))
     p = stages.probabilities

@@ -106,17 +106,21 @@ def bilinear_taps(y: Array, x: Array, height: int, width: int) -> Taps:
     return Taps((top, top, bottom, bottom), (left, right, left, right), tuple(weight * inside for weight in weights))
 
 
+def _neighbours(image: Array, taps: Taps) -> List[Array]:
+    """The weighted neighbours of every sample, float64. What has no weight adds nothing, be it NaN or infinite."""
+    tapped = zip(*taps)
+    return [np.where(weights, image[:, rows, columns] * weights, 0) for rows, columns, weights in tapped]
+
+
 def _average(image: Array, taps: Taps) -> Array:
-    """The mean of the interpolated samples. image: (C, H, W), taps: (height, samples, width, samples)."""
-    neighbours = [image[:, rows, columns] * weights for rows, columns, weights in zip(*taps)]
-    mean: Array = np.sum(neighbours, 0).mean((2, 4))
+    """The mean of the interpolated samples, float64. image: (C, H, W), taps: (height, samples, width, samples)."""
+    mean: Array = np.sum(_neighbours(image, taps), 0).mean((2, 4))
     return mean
 
 
 def _largest(image: Array, taps: Taps) -> Array:
     """The largest weighted neighbour of any sample: ONNX's mode max."""
-    neighbours = [image[:, rows, columns] * weights for rows, columns, weights in zip(*taps)]
-    largest: Array = np.max(neighbours, 0).max((2, 4))
+    largest: Array = np.max(_neighbours(image, taps), 0).max((2, 4))
     return largest
 
 
@@ -145,7 +149,7 @@ def align(x: Array, batch: Array, corners: Array, grid: Grid, pool: Callable[[Ar
     for region, one in enumerate(corners):
         taps = taps_of(grid, one, x.shape[2:])
         if taps is not None:
-            y[region] = pool(x[batch[region]].astype(np.float64), taps)
+            y[region] = pool(x[batch[region]], taps)
     return y
 
 
@@ -200,7 +204,7 @@ def roi_align_rotated_reference(op: OperatorDef, x: Array, rois: Array) -> Seque
         down = rows * np.cos(angle) - columns * np.sin(angle) + centre_y - shift
         if across.size:
             taps = bilinear_taps(down, across, x.shape[2], x.shape[3])
-            y[region] = _average(x[batch[region]].astype(np.float64), taps)
+            y[region] = _average(x[batch[region]], taps)
     return [y]
 
 
@@ -277,7 +281,10 @@ def _why_not(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def _align_by_products(call: Call, grid: Grid, regions: Callable[[], Tuple[Array, Array]]) -> Run:
-    """Two products a region. regions: gives the batch indices and the corners of all."""
+    """Two products a region. regions: gives the batch indices and the corners of all.
+
+    In a product a pixel that is not finite spoils results that it has no share in; then samples are taken one by one.
+    """
     x, y = call.inputs[0], call.outputs[0]
     last, read, pooled, result = call.scratch
     height, width = x.shape[2:]
@@ -303,6 +310,9 @@ def _align_by_products(call: Call, grid: Grid, regions: Callable[[], Tuple[Array
                 (ys, down), (xs, across) = _shares(rows, height), _shares(columns, width)
                 if ys.size and xs.size:
                     pool(last[batch[region]], y[region], ys, xs, down, across)
+                    if not math.isfinite(np.add.reduce(y[region], axis=None)):
+                        taps = bilinear_taps(rows[:, :, None, None], columns, height, width)
+                        y[region] = _average(x[batch[region]], taps)
                     continue
             y[region] = 0
 

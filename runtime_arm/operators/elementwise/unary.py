@@ -61,6 +61,7 @@ UFUNCS = (
     Row("Not", BOOL, False, "Not", BOOL, np.logical_not, "Y = not X."),
     Row("Reciprocal", FLOAT32, True, "Reciprocal", FLOATS, np.reciprocal, "Y = 1 / X."),
     Row("", (), True, "Round", FLOATS, np.rint, "Y = X rounded to a whole number, ties to even."),
+    Row("", (), True, "Sign", NUMBERS, np.sign, "Y = 1 where X > 0, -1 where X < 0, 0 where X is 0, else NaN."),
     Row("Sin", FLOAT32, False, "Sin", FLOATS, np.sin, "Y = sin X, X in radians."),
     Row("Sinh", FLOAT32, False, "Sinh", FLOATS, np.sinh, "Y = sinh X."),
     Row("Sqr", FLOAT32, True, "", (), np.square, "Y = X squared."),
@@ -122,7 +123,7 @@ def _stump(x: Any, threshold: float, low_value: float, high_value: float) -> Any
     return np.where(x <= threshold, low_value, high_value)
 
 
-declare_unary("Sign", _sign, "Y = 1 where X > 0, -1 where X < 0, else 0.", CAFFE2_NUMBERS, NUMBERS, inplace=False)
+declare_unary("Sign", _sign, "Y = 1 where X > 0, -1 where X < 0, else 0.", CAFFE2_NUMBERS, (), inplace=False)
 declare_unary("ReplaceNaN", _replace_nan, "Y = value where X is NaN, else X.", FLOAT32_64, (), value=0.0)
 declare_unary(
     "StumpFunc",

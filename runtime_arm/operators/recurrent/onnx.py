@@ -138,7 +138,8 @@ def lstm(
 
     i = f(X Wi + H Ri + Pi C + Bi), f and o accordingly (o sees the new C), c = g(X Wc + H Rc + Bc). X: (time, batch,
     in), W: (directions, 4 hidden, in), R: (directions, 4 hidden, hidden), gates i, o, f, c. layout=1: batch first.
-    Sequences shorter than X end in zeros. input_forget: f is 1 - i. clip bounds the inputs of f and g.
+    Sequences shorter than X end in zeros; those of no steps have last states of zeros. input_forget: f is 1 - i. clip
+    bounds the inputs of f and g.
     """
     return checked(op, x, w, r, b, lengths, [initial_h, initial_c], p)
 
@@ -254,6 +255,7 @@ def recurrent(
         y, last = _unrolled(
             op, reversed_sequences(steps, ends) if backward else steps, ends, states, weights, activations
         )
+        last = last if lengths is None else [np.where(ends.reshape(-1, 1) > 0, state, 0) for state in last]
         results.append([reversed_sequences(y, ends) if backward else y, *last])
     y, *last = (np.stack(parts).astype(x.dtype) for parts in zip(*results))  # direction, time, batch, hidden
     if batch_first:

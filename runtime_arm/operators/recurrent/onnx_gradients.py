@@ -129,6 +129,8 @@ def _reference(op: OperatorDef, *arrays: Optional[Array]) -> List[Any]:
     for d in range(direction_count(op)):
         states = initial_states(op, d, rest[:count], (steps.shape[1], r.shape[-1]))
         errors = _errors(op, d, rest[count:], steps.shape[:2], r.shape[-1])
+        if lengths is not None:
+            errors[1:] = [np.where(ends.reshape(-1, 1) > 0, error, 0) for error in errors[1:]]
         backward = op.get_str("direction", "forward") == "reverse" or d == 1
         turned = [reversed_sequences(a, ends) if backward else a for a in (steps, errors[0])]
         result = _through_time(op, turned[0], ends, states, weights_of(op, d, w, r, b, None), turned[1], errors[1:])

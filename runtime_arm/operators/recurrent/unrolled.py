@@ -210,7 +210,8 @@ class _Layer:
         """Run sequences of so many steps each.
 
         All of them take part in every step from the first to the last one that any needs. At its turn, when it is over
-        or, backward, about to begin, a sequence's states are kept or set; what it wrote out of turn becomes zero.
+        or, backward, about to begin, a sequence's states are kept or set; what it wrote out of turn becomes zero. So do
+        the last states of a sequence of no steps.
         """
         side, total = self._side, len(self._side.y)
         begin, stop = (total - max(ends), total) if side.backward else (0, max(ends))
@@ -236,6 +237,9 @@ class _Layer:
             self._keep(hidden)
         for one, end in enumerate(ends):
             side.y[end:, one] = 0
+            for last in side.last if not end else ():
+                if last is not None:
+                    last[one] = 0
 
     def _turn(self, hidden: Array, sequences: Sequence[int]) -> None:
         """Keep the states of sequences that are over or, backward, set those of sequences that begin."""

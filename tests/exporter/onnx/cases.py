@@ -34,6 +34,7 @@ X = floats(1, 4, 6, 6)
 DOUBLE = np.array([1, 1, 2, 2], np.float32)
 
 CASES = [
+    case("Sign", [np.array([-np.inf, -2, 0, np.nan, 3], np.float32)], "onnx.Sign(a) -> y"),
     case("Softplus", [np.array([-100, 0, 100], np.float32)], "onnx.Softplus(a) -> y"),
     case(
         "Conv",

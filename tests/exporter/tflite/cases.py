@@ -109,6 +109,7 @@ for _name in (
     case(_name, [3 * floats(*PICTURE)])
 for _name in ("LOG", "RSQRT", "SQRT"):
     case(_name, [positive(*PICTURE)])
+case("SIGN:nan", [np.array([-np.inf, -2, 0, np.nan, 3], np.float32)])
 case("LOGICAL_NOT", [flags(3, 4)])
 case("LEAKY_RELU", [floats(3, 4)], "LeakyReluOptions", Alpha=0.3)
 case("GELU", [floats(3, 4)], "GeluOptions", Approximate=False)

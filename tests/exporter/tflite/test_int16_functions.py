@@ -146,6 +146,14 @@ def test_products_of_elements(dtype: str, axes: Any, keep: bool, seed: int, data
     net.assert_equal("REDUCE_PROD", dtype, of_y, "ReducerOptions", 2, KeepDims=keep)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_reduce_prod_to_nothing(dtype: str) -> None:
+    net = Single()
+    net.feed(np.zeros((2, 0, 3), dtype), Quantization([0.1], [0]))
+    net.constant(np.array([0], np.int32))
+    net.assert_equal("REDUCE_PROD", dtype, Quantization([0.2], [0]), "ReducerOptions", 2, KeepDims=False)
+
+
 @few
 @given(SIDES, SIDES, st.integers(1, 5), SIDES, SIDES, st.sampled_from([(0, 0), (1, 0), (0, 1)]), SEEDS)
 def test_resize_bilinear(height: int, width: int, channels: int, rows: int, columns: int, mode: Any, seed: int) -> None:

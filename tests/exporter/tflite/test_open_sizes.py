@@ -11,8 +11,8 @@ import pytest
 from exporter import export
 from optimize import optimize
 from runtime_arm import Predictor
-from runtime_arm.errors import ExportError
-from tests.support.tflite_models import Model, Quantization, interpreter
+from runtime_arm.errors import ExportError, ShapeError
+from tests.support.tflite_models import Model, Quantization, interpreter, ours
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 
@@ -55,6 +55,36 @@ def test_scalars_of_old_files(tmp_path: Path, type: str, batch: int) -> None:
     model.operator("PACK", [part, model.constant("six", np.array(6, np.int32))], [wanted], "PackOptions", ValuesCount=2)
     model.operator("FILL", [wanted, model.constant("value", np.array(2.5, np.float32))], [y], "FillOptions")
     assert_agrees(tmp_path, model, y, np.zeros((batch, 12), np.float32))
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_squeeze_of_whatever_is_1(tmp_path: Path, batch: int) -> None:
+    model = Model()
+    x, squeezed, y = model.input("x", (1, 3, 1), signature=(-1, 3, 1)), model.tensor("squeezed"), model.tensor("y")
+    model.operator("SQUEEZE", [x], [squeezed], "SqueezeOptions", SqueezeDims=[])
+    model.operator("ABS", [squeezed], [y])
+    assert_agrees(tmp_path, model, y, np.arange(-3, 3 * batch - 3, dtype=np.float32).reshape(batch, 3, 1))
+
+
+@pytest.mark.parametrize("batch", [3, 5])
+@pytest.mark.parametrize(("sizes", "part"), [([2, -1, 1], 1), ([-1, 3], 0), ([-1], 0), ([3, -1], 0)])
+def test_a_part_is_the_rest_of_an_open_size(tmp_path: Path, sizes: Any, part: int, batch: int) -> None:
+    model = Model()
+    x, y = model.input("x", (4, 3), signature=(-1, 3)), model.tensor("y")
+    parts = [model.tensor(f"part{i}") for i in range(len(sizes))]
+    operands = [x, model.constant("sizes", np.array(sizes, np.int32)), model.constant("axis", np.array(0, np.int32))]
+    model.operator("SPLIT_V", operands, parts, "SplitVOptions", NumSplits=len(sizes))
+    model.operator("ABS", [parts[part]], [y])
+    assert_agrees(tmp_path, model, y, np.arange(3 * batch, dtype=np.float32).reshape(batch, 3))
+
+
+def test_a_rest_that_would_be_negative_is_refused(tmp_path: Path) -> None:
+    model = Model()
+    x, parts = model.input("x", (4, 3), signature=(-1, 3)), [model.tensor("y"), model.tensor("z")]
+    operands = [x, model.constant("sizes", np.array([3, -1], np.int32)), model.constant("axis", np.array(0, np.int32))]
+    model.operator("SPLIT_V", operands, parts, "SplitVOptions", NumSplits=2)
+    with pytest.raises(ShapeError, match=r"lengths \[3, -1\] must be 2 numbers that add up"):
+        ours(tmp_path, model.to_bytes(parts), {"x": np.zeros((2, 3), np.float32)})
 
 
 def dilated(dtype: str, computed: bool) -> Any:

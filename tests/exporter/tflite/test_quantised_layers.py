@@ -322,6 +322,16 @@ def test_mean(dtype: str, axes: Any, keep: bool, one_scale: bool, seed: int, dat
     )
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_mean_of_nothing(dtype: str, axes: Any) -> None:
+    """It is the integer 0, whatever the zero point."""
+    net, zero_point = Single(), 0 if dtype == "int16" else 3
+    net.feed(np.zeros((2, 0, 3), dtype), Quantization([0.1], [zero_point]))
+    net.constant(np.array(axes, np.int32))
+    net.assert_equal("MEAN", dtype, Quantization([0.2], [zero_point]), "ReducerOptions", version=2, KeepDims=False)
+
+
 @pytest.mark.parametrize("axes", [(1, 2), (-3, -1), (2,), (0, 3)])
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("type", ["MEAN", "REDUCE_MAX"])
@@ -367,11 +377,13 @@ def test_softmax(dtype: str, rows: int, length: int, beta: float, seed: int, dat
 
 
 @few
-@given(st.integers(1, 9), st.sampled_from([1, 2, 5, 300]), SEEDS, st.data())
-def test_log_softmax(rows: int, length: int, seed: int, data: Any) -> None:
+@given(DTYPES, st.sampled_from([1, 2, 9, 60, 9000]), st.sampled_from([1, 2, 5, 300]), SEEDS, st.data())
+def test_log_softmax(dtype: str, rows: int, length: int, seed: int, data: Any) -> None:
+    """Rows of one block and of several."""
     net = Single()
-    net.feed(whole_range((rows, length), "int8", seed), data.draw(affine("int8", scales(-9, 2))))
-    net.assert_equal("LOG_SOFTMAX", "int8", Quantization([1 / 16], [127]), "LogSoftmaxOptions", version=2)
+    net.feed(whole_range((rows, length), dtype, seed), data.draw(affine(dtype, scales(-9, 2))))
+    of_y = Quantization([1 / 16], [int(np.iinfo(dtype).max)])
+    net.assert_equal("LOG_SOFTMAX", dtype, of_y, "LogSoftmaxOptions", version=2)
 
 
 @few

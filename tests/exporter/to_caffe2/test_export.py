@@ -63,6 +63,12 @@ def test_softplus_does_not_overflow() -> None:
     np.testing.assert_array_max_ulp(numbers(pair, feeds)["y"], numbers(made, feeds)["y"], 1)
 
 
+def test_sign_is_caffe2s() -> None:
+    made = to_caffe2(pair_of('net "n": x -> y\n onnx.Sign(x) -> y', shapes={"x": (3,)}))
+    assert [op.full_type for op in made.predict_net.op] == ["Sign"]
+    np.testing.assert_array_equal(numbers(made, {"x": np.array([-2, 0, 3], np.float32)})["y"], [-1, 0, 1])
+
+
 def test_a_net_is_saved_and_loaded(tmp_path: Path) -> None:
     pair = pair_of(NET.replace("Clip(b) -> s  min=0.0 max=6.0", "Relu(b) -> s"), weights(), SHAPES)
     small = quantize(pair, samples(8), activations="int8", per_tensor=True)

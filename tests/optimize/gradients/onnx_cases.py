@@ -250,6 +250,8 @@ def recurrent(draw: Draw) -> List[Case]:
             bias = {"B": draw.normal(d, 2 * gates * h), "l": lengths}
             first = {name: draw.normal(d, n, h) for name in states.split()}
             cases.append(one(type, f"X W R B l {states}", {**x, **weights, **bias, **first}, direction=direction))
+            early = one(type, f"X W R B l {states}", {**x, **weights, **bias, **first}, "- S", direction=direction)
+            cases.append(early._replace(ys=["S"], feeds={**early.feeds, "l": lengths * np.arange(n, dtype=np.int32)}))
             last = one(type, "X W R", {**x, **weights}, "- S", direction=direction)
             cases.append(last._replace(ys=["S"]))
         feeds = {"X": draw.normal(n, t, i), **weights, **bias}

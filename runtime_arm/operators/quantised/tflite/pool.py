@@ -80,7 +80,6 @@ def _count(shape: Shape, axes: Sequence[int]) -> int:
 
 def _reduced(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     axes = _axes(op, x)
-    require(op, _count(x.shape, axes) > 0, "X is empty", x)
     multiplier_of(op, x.dtype, 1)
     keep = op.get_bool("keepdims")
     return [
@@ -98,7 +97,13 @@ def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
 
 
 def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence[Array]) -> Array:
-    """From sums of X to outputs, not yet in their type, by way of differences to the zero point; in ``work``."""
+    """From sums of X to outputs, not yet in their type, by way of differences to the zero point; in ``work``.
+
+    Of no elements it is the integer 0, whatever the zero point.
+    """
+    if not count:
+        work[0].fill(0)
+        return work[0]
     np.subtract(sums, affine(op, "X", dtype).zero_point * count, out=sums)
     RULES["tflite_ref"].scale(sums, multiplier_of(op, dtype, count), work)
     np.add(work[0], affine(op, "Y", dtype).zero_point, out=work[0])

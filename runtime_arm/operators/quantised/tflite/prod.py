@@ -44,9 +44,10 @@ def quantized_prod_reference(op: OperatorDef, x: Array) -> List[Any]:
     spec = TensorSpec.known(x)
     axes, of_x, of_y = _axes(op, spec), affine(op, "X", x.dtype), affine(op, "Y", x.dtype)
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    factors = x.transpose([*axes, *kept]).reshape(-1, *(x.shape[axis] for axis in kept)).astype(np.int64)
+    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    factors = x.transpose([*axes, *kept]).reshape(count, *(x.shape[axis] for axis in kept)).astype(np.int64)
     factors -= of_x.zero_point
-    scale = np.float64(of_x.scale) / np.float64(of_y.scale) ** (1 / len(factors))
+    scale = np.float64(of_x.scale) / np.float64(of_y.scale) ** (1 / count)
     product = factors[0]
     for factor in factors[1:]:
         product = np.clip(multiplied(product * factor, scale, WIDE_RULE), -_REACH, _REACH - 1)

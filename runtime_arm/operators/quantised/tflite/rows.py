@@ -1,4 +1,4 @@
-"""TensorFlow Lite's LOG_SOFTMAX of int8 and L2_NORMALIZATION of rows. (SOFTMAX is in softmax.py.)
+"""TensorFlow Lite's LOG_SOFTMAX and L2_NORMALIZATION of rows. (SOFTMAX is in softmax.py.)
 
 Both are exact to the last bit. Differences to a row's maximum have few values, so their logarithms are computed once
 for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h, integer_ops/l2normalization.h and
@@ -7,16 +7,31 @@ reference/l2normalization.h.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Sequence
 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, high_product, inverse_square_root, log_of_sum
 from runtime_arm.operators.quantised.rounding import fixed_point
-from runtime_arm.operators.quantised.tflite.parameters import EIGHT_BITS, affine, limits_of, multiplied, quantised
-from runtime_arm.operators.quantised.tflite.softmax import FRACTION_BITS, SUM_BITS, exponentials
+from runtime_arm.operators.quantised.tflite.parameters import (
+    EIGHT_BITS,
+    Range,
+    affine,
+    limits_of,
+    multiplied,
+    quantised,
+)
+from runtime_arm.operators.quantised.tflite.softmax import (
+    FRACTION_BITS,
+    SUM_BITS,
+    differences_into,
+    exponentials,
+    row_buffers,
+    row_parts,
+)
 from runtime_arm.records import NamedTuple
+from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -43,13 +58,9 @@ def _logarithms(op: OperatorDef, scale: Any) -> _Logarithms:
     return _Logarithms(terms, multiplied(np.maximum(differences, -farthest), step), farthest, back)
 
 
-def _log_softmax_row(table: _Logarithms, row: Array) -> Array:
-    below = int(row.max()) - row.astype(np.intp)
-    total = log_of_sum(table.terms.take(below).sum(keepdims=True), SUM_BITS)
-    least = max(-table.counted - 1, int(multiplied(total - 2**31, table.back)[0]))
-    values = divide_by_power(table.scaled - total, _OUTPUT_SHIFT) + 127
-    values = np.where(-np.arange(256) > least, np.clip(values, -128, 127), -128)
-    return np.asarray(values.astype(np.int8).take(below))
+def _farthest(table: _Logarithms, total: Array) -> Array:
+    """The differences at which Y is its lowest integer, for the logarithms (rows, 1) of the sums."""
+    return np.minimum(table.counted + 1, -multiplied(total - 2**31, table.back))
 
 
 def _by_row(op: OperatorDef, x: Array, of_row: RowTable) -> Array:
@@ -58,9 +69,9 @@ def _by_row(op: OperatorDef, x: Array, of_row: RowTable) -> Array:
     return results
 
 
-@quantised("QuantizedLogSoftmax", dtypes=("int8",))
+@quantised("QuantizedLogSoftmax", dtypes=EIGHT_BITS)
 def quantized_log_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """LOG_SOFTMAX over the last dimension. Y has scale 1/16 and zero point 127."""
+    """LOG_SOFTMAX over the last dimension. Y has scale 1/16 and zero point 127 (uint8: 255)."""
     require(op, x.ndim > 0 and x.shape[-1] > 0, "X must have a last dimension that is not empty", x)
     _logarithms(op, affine(op, "X", x.dtype).scale)
     return [x]
@@ -68,8 +79,45 @@ def quantized_log_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 
 @quantized_log_softmax.reference
 def quantized_log_softmax_reference(op: OperatorDef, x: Array) -> List[Any]:
-    table = _logarithms(op, affine(op, "X", x.dtype).scale)
-    return [_by_row(op, x, lambda row: _log_softmax_row(table, row))]
+    table, limits = _logarithms(op, affine(op, "X", x.dtype).scale), limits_of(x.dtype)
+    below = x.max(-1, keepdims=True).astype(np.intp) - x
+    total = log_of_sum(table.terms[below].sum(-1, keepdims=True), SUM_BITS)
+    steps = divide_by_power(table.scaled[below] - total, _OUTPUT_SHIFT) + limits.high
+    return [np.where(below < _farthest(table, total), np.clip(steps, *limits), limits.low).astype(x.dtype)]
+
+
+def _buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    buffers = row_buffers(op, inputs, outputs)
+    return [*buffers, buffers[0].with_dtype(bool)]
+
+
+@quantized_log_softmax.kernel("NUMPY", scratch=_buffers)
+def quantized_log_softmax_numpy(call: Call) -> Run:
+    """Works in blocks of rows, because the logarithms allocate arrays of their length."""
+    dtype, parts = call.inputs[0].dtype, row_parts(call)
+    table, limits = _logarithms(call.op, affine(call.op, "X", dtype).scale), limits_of(dtype)
+
+    def run() -> None:
+        for x, y in parts:
+            _log_softmax_into(table, x, y, [buffer[: len(x)] for buffer in call.scratch], limits)
+
+    return run
+
+
+def _log_softmax_into(table: _Logarithms, x: Array, y: Array, scratch: Sequence[Array], limits: Range) -> None:
+    below, values, largest, far = scratch
+    differences_into(x, below, largest)
+    np.take(table.terms, below, out=values, mode="clip")
+    total = log_of_sum(np.add.reduce(values, axis=-1, keepdims=True), SUM_BITS)
+    np.greater_equal(below, _farthest(table, total), out=far)
+    np.take(table.scaled, below, out=values, mode="clip")
+    np.subtract(values, total, out=values)
+    np.add(values, (1 << _OUTPUT_SHIFT - 1) - 1, out=values)  # none is above 0: ties go away from it
+    np.right_shift(values, _OUTPUT_SHIFT, out=values)
+    np.add(values, limits.high, out=values)
+    np.clip(values, limits.low, limits.high, out=values)
+    np.copyto(values, limits.low, where=far)
+    np.copyto(y, values, casting="unsafe")
 
 
 @quantised("QuantizedL2Normalize", dtypes=EIGHT_BITS)

@@ -7,7 +7,7 @@ Source: LiteRT, tflite/kernels/activations.cc and internal/reference/softmax.h.
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
@@ -93,22 +93,34 @@ def _rows(shape: Sequence[int]) -> int:
     return max(1, BLOCK // shape[-1])
 
 
-def _buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+def row_buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    """For a block of rows: indices into a table, what they find there, and a column of indices."""
     shape = outputs[0].shape
     block = (min(_rows(shape), outputs[0].size // shape[-1]), shape[-1])
     return [TensorSpec(block, np.intp), TensorSpec(block, np.int64), TensorSpec((block[0], 1), np.intp)]
 
 
-@quantized_softmax.kernel("NUMPY", scratch=_buffers)
+def row_parts(call: Call) -> List[Tuple[Array, Array]]:
+    """X and Y in blocks of rows."""
+    (x,), (y,), count = call.inputs, call.outputs, _rows(call.inputs[0].shape)
+    rows, out = x.reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1])
+    return [(rows[i : i + count], out[i : i + count]) for i in range(0, len(rows), count)]
+
+
+def differences_into(x: Array, below: Array, largest: Array) -> None:
+    """Write each row's maximum and how far the elements lie below it, as indices."""
+    np.copyto(below, x)
+    np.maximum.reduce(below, axis=-1, out=largest, keepdims=True)
+    np.subtract(largest, below, out=below)
+
+
+@quantized_softmax.kernel("NUMPY", scratch=row_buffers)
 def quantized_softmax_numpy(call: Call) -> Run:
     """Works in blocks of rows, because the reciprocal allocates arrays of their length, for int16 of blocks."""
-    (x,), (y,) = call.inputs, call.outputs
+    x, dtype = call.inputs[0], call.outputs[0].dtype
     scale, beta = affine(call.op, "X", x.dtype).scale, call.op.get_float("beta", 1.0)
-    wide = x.dtype == np.int16
-    table = None if wide else exponentials(call.op, scale, beta)
-    dtype, count = y.dtype, _rows(x.shape)
-    rows, out = x.reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1])
-    parts = [(rows[i : i + count], out[i : i + count]) for i in range(0, len(rows), count)]
+    table = None if x.dtype == np.int16 else exponentials(call.op, scale, beta)
+    parts = row_parts(call)
 
     def run() -> None:
         for source, target in parts:
@@ -123,9 +135,7 @@ def quantized_softmax_numpy(call: Call) -> Run:
 def _softmax_into(table: Exponentials, x: Array, y: Array, scratch: Sequence[Array], dtype: Any) -> None:
     below, values, largest = scratch
     limits = limits_of(dtype)
-    np.copyto(below, x)
-    np.maximum.reduce(below, axis=-1, out=largest, keepdims=True)
-    np.subtract(largest, below, out=below)
+    differences_into(x, below, largest)
     np.take(table.terms, below, out=values, mode="clip")
     mantissa, bits = reciprocal(np.add.reduce(values, axis=-1, keepdims=True), SUM_BITS)
     np.take(table.values, below, out=values, mode="clip")

@@ -118,6 +118,28 @@ def test_group_query_attention(seed: int) -> None:
             assert_close(*known, terms=2, magnitude=10)
 
 
+@pytest.mark.parametrize("window", [-1, 3])
+@pytest.mark.parametrize("bias", [False, True])
+def test_keys_that_a_query_does_not_see_may_be_nan(bias: bool, window: int) -> None:
+    draw = Draws(0)
+    q, k, v = draw.real(1, 12, 32), draw.real(1, 12, 16), draw.real(1, 12, 16)
+    k[:, 7] = np.nan
+    past = np.zeros((1, 2, 0, 8), np.float32)
+    added = draw.real(1, 4, 12, 12)
+    added[:, :, 9] = -np.inf
+    operands = [q, k, v, past, past, np.array([[11]], np.int32), np.array([12], np.int32), None, None, None]
+    operands = trimmed([*operands, added if bias else None])
+    attributes = {"num_heads": 4, "kv_num_heads": 2, "local_window_size": window}
+    op = operator("GroupQueryAttention", operands, ["y", "keys", "values"], MICROSOFT, attributes)
+    assert assert_engines_match_reference(op, operands, terms=TERMS, constants=[6]) == ["NUMPY"]
+    y, theirs = (ran[0] for ran in (run_kernel(op, operands, "NUMPY", [6]), witness(op, operands, [np.float32] * 3)))
+    seeing = [row for row in range(12) if 7 < row < (12 if window < 0 else 10) and not (bias and row == 9)]
+    assert np.isnan(y[0, [7, *seeing]]).all()
+    assert np.isnan(theirs[0, seeing]).all()
+    rest = [row for row in range(12) if row not in (7, *seeing)]
+    assert_close(y[0, rest], theirs[0, rest], terms=TERMS, magnitude=6)
+
+
 def test_the_room_depends_on_the_total() -> None:
     op, operands = grouped(0)
     with pytest.raises(DataDependent, match="total_sequence_length"):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.operators.attention import core
 from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
+from tests.support.onnx_nodes import witness
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -52,6 +54,29 @@ def test_blocks_and_windows(queries: int, sides: tuple[int, int]) -> None:
     for outputs in (["y"], ["y", "keys", "values"]):
         op = operator("Attention", operands, outputs, "onnx", attributes)
         assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("kind", ["bools", "floats"])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_rows_that_are_masked_throughout_are_0(causal: int, kind: str, operand: int, wrong: float) -> None:
+    """Whatever queries and keys hold. onnxruntime lets a key that only ``is_causal`` hides spoil other rows."""
+    draw = Draws(causal)
+    operands = [draw.real(2, 4, 70, 8), draw.real(2, 2, 70, 8), draw.real(2, 2, 70, 8), draw.real(2, 1, 70, 70) > -1]
+    operands[3][:, :, 10:30] = False
+    operands[operand][:, :, [20, 60], 3] = wrong
+    if kind == "floats":
+        operands[3] = np.where(operands[3], np.float32(0), np.float32(-np.inf))
+    op = operator("Attention", operands, ["y"], "onnx", {"is_causal": causal})
+    assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
+    (y,), (theirs,) = run_kernel(op, operands, "NUMPY"), witness(op, operands, [np.float32], 23)
+    np.testing.assert_array_equal(y[:, :, 10:30], 0)
+    finite = np.isfinite(theirs)
+    assert finite[:, :, 10:30].all()
+    assert not finite.all()
+    assert_close(y[finite], theirs[finite], terms=TERMS, magnitude=6)
+    assert np.isfinite(y[:, :, :10]).all() == bool(causal or operand == 0)
 
 
 def test_windows_share_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

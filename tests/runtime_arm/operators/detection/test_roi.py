@@ -56,6 +56,29 @@ def test_products_agree_with_direct_sums(size: Tuple[int, int], samples: int) ->
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("samples", [0, 1, 2])
+@pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
+def test_pixels_that_are_not_finite_spoil_what_reads_them(mode: str, samples: int, wrong: float) -> None:
+    """onnxruntime also reads the neighbours of no weight, of samples that lie on a pixel."""
+    boxes = np.round(np.vstack([regions(30), [[0, 0, 4, 4], [0.5, 0.5, 4.5, 4.5], [-8, -8, 4, 4]]]) * 2) / 2
+    x = X.copy()
+    x[:, 1, [0, 5, 5, 11], [0, 3, 9, 13]] = wrong
+    op = OperatorDef.of(
+        "RoiAlign", ["X", "R", "B"], ["Y"], domain="onnx", coordinate_transformation_mode=mode, sampling_ratio=samples
+    )
+    op = op.with_args(output_height=4, output_width=4)
+    inputs = [x, boxes.astype(np.float32), np.arange(len(boxes)) % 2]
+    assert assert_engines_match_reference(op, inputs, terms=4096) == ["PRODUCTS"]
+    (y,), (theirs,) = run_kernel(op, inputs), witness(op, inputs, [np.float32])
+    finite = np.isfinite(theirs)
+    assert finite[:, 1].any()
+    assert not finite[:, 1].all()
+    assert_close(y[finite], theirs[finite], terms=4096)
+    share = run_kernel(op, [np.where(np.isfinite(x), 0, 1).astype(np.float32), *inputs[1:]])[0]
+    np.testing.assert_array_equal(np.isfinite(y), share == 0)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_regions_that_are_not_finite_have_no_number_of_samples(wrong: float) -> None:
     boxes, batch = np.array([[0, 0, wrong, 4]], np.float32), np.zeros(1, np.int64)
     net = NetDef.from_text('net "": x, r, b -> y\n onnx.RoiAlign(x, r, b) -> y')

@@ -15,6 +15,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.schema import lookup
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.exact import assert_same
@@ -94,6 +95,15 @@ def test_integers_are_exact() -> None:
     assert_same(run_kernel(onnx("Sign", "X"), [np.array([0, 7], np.uint8)])[0], np.array([0, 1], np.uint8))
     bits = np.array([0, 7], np.uint8)
     assert_same(run_kernel(onnx("BitwiseNot", "X"), [bits], "NUMPY")[0], np.array([255, 248], np.uint8))
+
+
+def test_the_sign_of_nan() -> None:
+    """Caffe2's is 0."""
+    x = np.array([np.nan, -np.inf, -2, -0.0, 0, 1e-45, np.inf], np.float32)
+    expected = np.array([np.nan, -1, -1, 0, 0, 1, 1], np.float32)
+    for engine in (REFERENCE, "NUMPY"):
+        np.testing.assert_array_equal(run_kernel(onnx("Sign", "X"), [x], engine)[0], expected)
+    np.testing.assert_array_equal(run_kernel(caffe2("Sign", "X"), [x])[0], np.nan_to_num(expected))
 
 
 def test_infinities_are_selected_by_sign() -> None:

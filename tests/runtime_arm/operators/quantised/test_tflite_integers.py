@@ -184,6 +184,19 @@ def test_operands_that_broadcast(shapes: Any) -> None:
     assert assert_engines_match_reference(add, operands) == ["TABLE"]
 
 
+@pytest.mark.parametrize("shape", [(3, 7), (2, 500, 60), (5, 20000), (0, 4)])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_logarithms_of_rows_in_blocks(shape: Any, dtype: str) -> None:
+    log_softmax = op("QuantizedLogSoftmax", 1, **X)
+    assert assert_engines_match_reference(log_softmax, [whole_range(*shape, dtype=dtype)]) == ["NUMPY"]
+
+
+@pytest.mark.parametrize("type", ["QuantizedMean", "QuantizedSum"])
+def test_means_and_sums_of_nothing(type: str) -> None:
+    (y,) = run_kernel(op(type, 1, **X, **Y, axes=[1]), [whole_range(2, 0, 3)], "NUMPY")
+    np.testing.assert_array_equal(y, np.zeros((2, 3), np.int8))
+
+
 def test_an_empty_batch() -> None:
     conv = op("QuantizedConv", 2, **X, **Y, W_scales=[0.01])
     (y,) = run_kernel(conv, [whole_range(0, 4, 4, 3), whole_range(2, 3, 3, 3)], "INT8", constants=[1])
