@@ -59,11 +59,17 @@ def _signed(call: Call, tensor: int, scale: int) -> int:
     if source.value is not None:
         moved = (source.value.astype(np.int16) + _shift(source.dtype)).astype(np.int8)
         return graph.constant(moved, source.name, wanted)
-    if source.dtype == _INT8:
-        source.quantization = source.quantization or wanted
-        return tensor
-    source.quantization = source.quantization or _scale(call, scale)
-    return call.as_int8(tensor, wanted)
+    _state(call, tensor, scale)
+    return tensor if source.dtype == _INT8 else call.as_int8(tensor, wanted)
+
+
+def _state(call: Call, tensor: int, scale: int) -> None:
+    """Gives a tensor the scale at an input. ExportError if it has another one: TFLite's tensors have one scale, whoever
+    reads them."""
+    held, wanted = call.graph[tensor], _scale(call, scale)
+    if held.quantization not in (None, wanted):
+        raise ExportError("it reads integers by another scale than they were written or are read by elsewhere")
+    held.quantization = wanted
 
 
 def _rescaled(call: Call, tensor: int, wanted: Quantization) -> int:
@@ -120,7 +126,9 @@ def _weights(call: Call, index: int, filters: int, axis: int) -> Tuple[Array, Qu
                 "the weights, less their zero points, are no int8, and TFLite's other kernels have one scale and "
                 "compute on uint8: quantise the network with weights of int8"
             )
-        return stored.astype(np.uint8), Quantization((float(scales.reshape(())),), (int(zero.reshape(())),))
+        up = -int(np.iinfo(call.spec(index).dtype).min)
+        moved = Quantization((float(scales.reshape(())),), (int(zero.reshape(())) + up,))
+        return (stored + up).astype(np.uint8), moved
     each = np.broadcast_to(scales.reshape(-1), filters)
     return centred.astype(np.int8), Quantization(tuple(float(one) for one in each), (0,) * filters)
 
@@ -137,8 +145,7 @@ def _read(call: Call, tensor: int, weights: Array) -> int:
     """The tensor in the type of the weights, with the scale at input 1."""
     if weights.dtype == _INT8:
         return _signed(call, tensor, 1)
-    graph = call.graph
-    graph[tensor].quantization = graph[tensor].quantization or _scale(call, 1)
+    _state(call, tensor, 1)
     return tensor
 
 

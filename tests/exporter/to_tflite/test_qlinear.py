@@ -108,6 +108,7 @@ CASES: Dict[str, Case] = {
 OFF_MIDDLE_CASES: Dict[str, Case] = {
     "conv": ([conv(strides=[2, 2], pads=[1, 0, 2, 1])], (0.15, 3), OFF_MIDDLE),
     "depthwise conv": ([conv("d", group=4)], (0.15, 3), {**OFF_MIDDLE, "d": OFF_MIDDLE["w"][:, :1]}),
+    "conv of int8": ([conv(pads=[1, 1, 1, 1])], (0.15, 3), {**OFF_MIDDLE, "w": FILTERS, "wz": np.int8(-38)}),
     "gemm": (
         [ROWS, of_microsoft("QGemm", "f s z m ms mz b t u")],
         (0.9, 5),
@@ -180,3 +181,13 @@ def test_weights_that_fit_no_kernel_are_refused(dtype: str, scales: Any) -> None
         OperatorError, match=r"are no int8, and TFLite's other kernels .* quantise the network with weights"
     ):
         run_written(integer_pair(dtype, [conv()], (0.1, 3), **{**OFF_MIDDLE, "ws": scales}), {})
+
+
+@pytest.mark.parametrize(("dtype", "weights"), [("int8", WEIGHTS), ("uint8", WEIGHTS), ("uint8", OFF_MIDDLE)])
+def test_integers_read_by_another_scale_are_refused(dtype: str, weights: Dict[str, Any]) -> None:
+    """A tensor of TFLite's has one scale; ONNX's readers each say their own."""
+    convolution = OperatorDef.of(
+        "QLinearConv", ["q", "other", "z", "w", "ws", "wz", "t", "u", "b"], ["r"], domain="onnx"
+    )
+    with pytest.raises(OperatorError, match="reads integers by another scale"):
+        run_written(integer_pair(dtype, [convolution], (0.1, 3), **weights, other=np.float32(0.1)), {})

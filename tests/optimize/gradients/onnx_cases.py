@@ -207,7 +207,7 @@ def picks(draw: Draw) -> List[Case]:
         *(one("DepthToSpace", "X", {"X": draw.normal(n, 4 * c, h, 2)}, blocksize=2, mode=m) for m in ("DCR", "CRD")),
         one("SpaceToDepth", "X", {"X": draw.normal(n, c, 2 * h, 4)}, blocksize=2),
         one("Trilu", "X", {"X": draw.normal(n, c, h)}, upper=0),
-        one("Gather", "X i", {"X": draw.normal(n, c), "i": draw.integers(n, 2, 3, dtype=np.int64)}),
+        one("Gather", "X i", {"X": draw.normal(n, c), "i": draw.integers(n, 2, 3, dtype=np.int64) - n}),
         one("Gather", "X i", {"X": draw.normal(n, c), "i": draw.integers(c, h, dtype=np.int64) - c}, axis=1),
         one("GatherElements", "X i", {"X": draw.normal(n, c), "i": draw.integers(c, n, h, dtype=np.int64)}, axis=1),
         one("GatherND", "X i", {"X": draw.normal(n, c, h), "i": draw.integers(2, 3, 2, dtype=np.int64)}),
