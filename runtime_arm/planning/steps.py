@@ -52,6 +52,11 @@ class Value:
         """Its memory as reference kernels take it: a QuantizedTensor if the blob is quantised."""
         return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
 
+    @property
+    def known(self) -> TensorSpec:
+        """Its spec with its content, once it has one."""
+        return self.spec if self.spec.value is not None else self.spec.with_content(self.array)
+
     def bind(self, array: Array) -> None:
         """Use this memory, which has the shape and dtype of ``storage`` and may be a channel slice of wider tiles."""
         self._array = array
