@@ -408,7 +408,8 @@ def _check_target(name: str, target: Any, source: Array) -> None:
 
 
 def _inherited(value: Value) -> Value:
-    return Value(value.name, value.spec, FEED_STEP, value.array)
+    """The value for a segment that finds it in memory; what is foreign already is the same in all of them."""
+    return value if value.foreign else Value(value.name, value.spec, FEED_STEP, value.array)
 
 
 def spec_of(value: Any) -> TensorSpec:
