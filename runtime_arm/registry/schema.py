@@ -341,7 +341,8 @@ def integers_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> List[
     value = value_of(op, spec, what)
     if value.ndim > 1 or value.dtype.kind not in "iu":
         raise ShapeError(op, f"input {what!r} must be a vector of integers; got {describe([spec])}")
-    return value.reshape(-1).tolist()
+    numbers: List[int] = value.reshape(-1).tolist()
+    return numbers
 
 
 def require(op: OperatorDef, condition: bool, rule: str, *specs: Optional[TensorSpec]) -> None:
