@@ -78,8 +78,11 @@ class Budget:
 
     @cached_property
     def _of_plain(self) -> Results:
-        """The plain pair's outputs by direct sums. Where the pair's own are others, it also tries what rounding does to
-        them: that will be asked, and to plan the plain pair again would take as long as to run it."""
+        """The plain pair's outputs by direct sums.
+
+        Where the pair's own are others, what rounding does to them is tried: that will be asked, and to plan the plain
+        pair once more takes seconds if it is large.
+        """
         if self._plain is self._pair:
             return self._of_pair
         options, feeds, changed = options_of(self._plain, self._trials.specs), self._samples[0], None

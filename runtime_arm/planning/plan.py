@@ -170,15 +170,13 @@ class Segment:
         place: Optional[PlaceSteps] = None,
         kept: Optional[KeptPlan] = None,
     ):
-        self.survivors: Set[str] = set()
         draft: Optional[Draft] = None if kept is None else kept.find(packed.traced)
         if draft is None:
             draft = self._draft(ops, start, env, set(fetched), set(outputs), packed, workers, place)
             if kept is not None:
                 kept.keep(draft, packed.traced.unpacked)
         self.env, self.feeds, self.steps, layout, self.border_at = draft
-        if not self.survivors:
-            self.survivors = {*fetched, *self._read_later(ops, packed)}
+        self.survivors = {*fetched, *self._read_later(ops, packed)}
         self.border: Optional[Border] = None
         self.successors: Dict[Any, Segment] = {}
         self.layout = layout
