@@ -18,10 +18,10 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from optimize.engines.accuracy import Feeds, difference
+from optimize.engines.accuracy import TOLERANCE, Feeds, difference
 from optimize.engines.error_budget import directly
 from optimize.engines.options import options_of
-from optimize.engines.sample_inputs import drawn
+from optimize.engines.sample_inputs import drawn, in_last_bits
 from optimize.engines.trials import MOST_WORK, Trial, Trials, work_of
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report, Step
@@ -38,9 +38,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
-TOLERANCE = 1e-4  # relative to the largest magnitude of an output: closer results count as equal, with nothing measured
-LAST_BITS = 2.0**-20  # the largest relative change of a number when the effect of rounding is measured
-CHANGES = 3  # changed versions of the plain net that are run for that
+CHANGES = 3  # changed versions of the plain net that are run to measure the effect of rounding
 BEYOND_ROUNDING = 32.0  # a difference this many times as large as the effect of those changes is not rounding
 SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they may be limits or sizes
 # Open sizes of a sample, as (first, other, step): ``first`` for axis 0, ``other + step * axis`` for the other axes. The
@@ -365,34 +363,36 @@ def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
 
 
 def _limits(plain: Pair, sample: _Sample) -> Iterator[Mapping[str, float]]:
-    """How far each output may be away, wider with each version of the net whose inputs and weights are changed in
-    their last bits. Most often the first one explains enough."""
+    """How far each output may be away, wider with each version of the net that is changed in its last bits. Most often
+    the first one explains enough."""
     limits = dict.fromkeys(sample.outputs, TOLERANCE)
+    for outputs in _changed_outputs(plain, sample):
+        for name, wanted in sample.outputs.items():
+            limits[name] = max(limits[name], TOLERANCE + BEYOND_ROUNDING * difference(wanted, outputs[name]))
+        yield limits
+
+
+def _changed_outputs(plain: Pair, sample: _Sample) -> Iterator[Dict[str, Any]]:
+    """The outputs of versions of the net: those of changed inputs alone, if the trial has them; then those of changed
+    inputs and weights."""
+    if sample.trial is not None and sample.trial.changed is not None:
+        yield sample.trial.changed
     for seed in range(CHANGES):
         rng = np.random.default_rng(seed)
-        feeds = {name: _changed(array, rng) for name, array in sample.feeds.items()}
+        feeds = {name: in_last_bits(array, rng) for name, array in sample.feeds.items()}
         try:
             outputs = _run(_with_changed_weights(plain, rng), feeds)
         except ArmnetError:  # the net refuses a weight once it is changed
             outputs = _run(plain, feeds)
-        for name, wanted in sample.outputs.items():
-            limits[name] = max(limits[name], TOLERANCE + BEYOND_ROUNDING * difference(wanted, outputs[name]))
-        yield limits
+        yield outputs
 
 
 def _with_changed_weights(pair: Pair, rng: np.random.Generator) -> Pair:
     weights = Weights(pair.init_net, {info.name for info in pair.inputs})
     values = {name: weights.value(name) for name in weights.names}
     changed = {
-        name: _changed(value, rng)
+        name: in_last_bits(value, rng)
         for name, value in values.items()
         if value is not None and value.dtype.kind == "f" and value.size >= SMALLEST_CHANGED
     }
     return pair.replace(init_net=weights.changed(changed).init_net)
-
-
-def _changed(array: Any, rng: np.random.Generator) -> Any:
-    if array.dtype.kind != "f":
-        return array
-    noise = rng.uniform(-LAST_BITS, LAST_BITS, array.shape)
-    return (array * (1 + noise)).astype(array.dtype)

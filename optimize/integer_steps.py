@@ -11,9 +11,8 @@ from typing import Optional, Tuple
 import numpy as np
 
 from optimize import pipeline
-from optimize.engines.accuracy import difference
+from optimize.engines.accuracy import TOLERANCE, difference
 from optimize.engines.trials import MOST_WORK
-from optimize.equivalence import TOLERANCE
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Report
 from optimize.rewriting.rewrite import run_passes

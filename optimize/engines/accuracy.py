@@ -11,6 +11,8 @@ from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import QuantizedTensor
 
+TOLERANCE = 1e-4  # relative to the largest magnitude of an output: closer results count as equal, with nothing measured
+
 Feeds = Mapping[str, Array]
 Results = List[Dict[str, Any]]
 

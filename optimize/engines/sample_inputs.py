@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping
+from typing import Any, Dict, Mapping
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 LARGEST_INTEGER = 100  # integers may be indices into tables
 LARGEST_SIZE = 4
+LAST_BITS = 2.0**-20  # the largest relative change of a number when the effect of rounding is measured
 MOST_SIZES = 8  # so few integers in a row may be sizes or repetitions, one for each dimension
 
 
@@ -33,3 +34,11 @@ def _drawn(spec: TensorSpec, rng: np.random.Generator, largest: int) -> Array:
         largest = min(largest, LARGEST_SIZE)
     integers = rng.integers(0, largest, spec.shape)
     return np.asarray(integers, spec.dtype) if spec.dtype != object else np.asarray(integers).astype(str).astype(object)
+
+
+def in_last_bits(array: Any, rng: np.random.Generator) -> Any:
+    """Floats that are changed in their last bits; anything else as it is."""
+    if array.dtype.kind != "f":
+        return array
+    noise = rng.uniform(-LAST_BITS, LAST_BITS, array.shape)
+    return (array * (1 + noise)).astype(array.dtype)

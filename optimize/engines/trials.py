@@ -24,12 +24,14 @@ Specs = Mapping[str, TensorSpec]
 
 class Trial(NamedTuple):
     """What a net showed: the options of its operators, its outputs for the inputs drawn from seeds 0, 1, ..., on how
-    many of these its errors are to be measured, and whether the outputs were computed by direct sums."""
+    many of these its errors are to be measured, and whether the outputs were computed by direct sums. changed: its
+    outputs for the first of these inputs, changed in their last bits, if that was tried."""
 
     options: List[Options]
     outputs: List[Dict[str, Any]]
     samples: int
     direct: bool = False
+    changed: Optional[Dict[str, Any]] = None
 
 
 class Trials:

@@ -28,7 +28,7 @@ from runtime_arm.machine import blas
 from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuned import THREADS, UNTUNED, Tuned
-from runtime_arm.planning.plan import PackedWeights, Segment
+from runtime_arm.planning.plan import PackedWeights, RunBorder, Segment
 from runtime_arm.planning.steps import FEED_STEP, Environment, Value
 from runtime_arm.registry.engine_wishes import preferring
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
@@ -117,15 +117,23 @@ class Executor:
                 self._carried.forget()  # this run uses the memory in which it was left
             segment = self._walk_carrying(feeds, fetches, carry) if carry else self._walk(feeds, fetches)
             if not out:
-                results = {name: self._returned(name, self._fetch(segment, name)) for name in fetches}
-                for name in [name for name in self._last if name not in results]:
-                    del self._last[name]
-                return results
+                return self._results(segment, fetches)
             values = {name: self._fetch(segment, name) for name in fetches}
             for name, target in out.items():
                 _check_target(name, target, values[name].array)
                 np.copyto(target, values[name].array)
             return {name: out[name] if name in out else value.content() for name, value in values.items()}
+
+    def run_inside(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Dict[str, Any]:
+        """Like ``run``, for a net inside of one that is running: NumPy has been told to ignore what it would warn
+        of."""
+        return self._results(self._walk(feeds, fetches), fetches)
+
+    def _results(self, segment: Segment, fetches: Sequence[str]) -> Dict[str, Any]:
+        results = {name: self._returned(name, self._fetch(segment, name)) for name in fetches}
+        for name in [name for name in self._last if name not in results]:
+            del self._last[name]
+        return results
 
     def _returned(self, name: str, value: Value) -> Any:
         """A copy of a fetched value that is the caller's. If it has let go of the one of the run before, this is the
@@ -289,15 +297,15 @@ class Executor:
         return self._crew
 
     def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
-        specs = {name: spec_of(value) for name, value in outputs.items() if name}
-        key = tuple(specs.items())
-        if key not in segment.successors:
+        key = tuple([(name, *_likeness(value)) for name, value in outputs.items() if name])
+        successor = segment.successors.get(key)
+        if successor is None:
             self._make_room_behind(segment)
             assert segment.border_at is not None
+            specs = {name: spec_of(value) for name, value in outputs.items() if name}
             env = {name: _inherited(segment.env[name]) for name in segment.survivors if name in segment.env}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
-            segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
-        successor = segment.successors[key]
+            successor = segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
         self._behind[successor] = segment, key
         self._behind.move_to_end(successor)
         return successor
@@ -308,14 +316,12 @@ class Executor:
             raise FeedError(f"blob {name!r} is not in the net; it has {there_are(name, sorted(known - {''}))}")
         return segment.env[name]
 
-    def _border_runner(
-        self, op: OperatorDef, segment: Segment
-    ) -> Callable[[OperatorDef, Sequence[Any]], Sequence[Any]]:
+    def _border_runner(self, op: OperatorDef, segment: Segment) -> RunBorder:
         schema = lookup(op)
         if not schema.control:
             return lambda op, inputs: _evaluate_checked(schema, op, inputs)
         subnets = SubNets(op, segment)
-        return lambda op, inputs: schema.evaluate(op, [subnets, *inputs])
+        return lambda op, inputs: schema.evaluate(op, [subnets, *_operands(inputs)])
 
 
 def _are_enough(segments: Collection[Segment], kept: int) -> bool:
@@ -332,12 +338,19 @@ def _may_have_cache() -> bool:
     return any(place and os.path.isdir(place) for place in places)
 
 
-def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The outputs, after the shape function, which now sees the content of the inputs, has accepted them."""
+def _operands(values: Sequence[Optional[Value]]) -> List[Any]:
+    return [None if value is None else value.operand for value in values]
+
+
+def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Optional[Value]]) -> Sequence[Any]:
+    """The outputs, after the shape function, which now sees the content of the inputs, has accepted them. Where it
+    returns their content, too, nothing else runs."""
     specs: Sequence[TensorSpec] = ()
     with suppress(DataDependent):
-        specs = schema.infer(op, [None if x is None else TensorSpec.known(x) for x in inputs])
-    results = list(schema.evaluate(op, inputs))
+        specs = schema.infer(op, [None if value is None else value.known for value in inputs])
+        if specs and all(spec.value is not None for spec in specs):
+            return [content(spec) for spec in specs]
+    results = list(schema.evaluate(op, _operands(inputs)))
     for i, spec in enumerate(specs):
         if spec.quantization is not None:
             results[i] = QuantizedTensor(results[i], *spec.quantization)
@@ -367,7 +380,7 @@ class SubNets:
 
     def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
         """The blobs ``fetches`` after one of the operator's nets has run with the explicit inputs ``feeds``."""
-        outputs = self._executors[id(net)].run(feeds, fetches)
+        outputs = self._executors[id(net)].run_inside(feeds, fetches)
         return [outputs[name] for name in fetches]
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
@@ -395,7 +408,8 @@ def _check_target(name: str, target: Any, source: Array) -> None:
 
 
 def _inherited(value: Value) -> Value:
-    return Value(value.name, value.spec, FEED_STEP, value.array)
+    """The value for a segment that finds it in memory; what is foreign already is the same in all of them."""
+    return value if value.foreign else Value(value.name, value.spec, FEED_STEP, value.array)
 
 
 def spec_of(value: Any) -> TensorSpec:

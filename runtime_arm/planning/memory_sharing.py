@@ -63,9 +63,12 @@ class MemoryPlan(NamedTuple):
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
     """The plan for the values that are fed before the first step and those that the steps write: the best of three.
+    If no step joins or splits, there is one.
 
     The smallest plan is the best; the size of one that copies more than necessary is multiplied by ``PRICE_OF_COPIES``.
     """
+    if not any(step.schema.joins is not None or step.schema.splits is not None for step in steps):
+        return _placed(_shared(steps, feeds, ("in_place",)), steps)
     tries = (("in_place", "parts"), ("parts", "in_place"), ("in_place",))
     sharings = sorted((_shared(steps, feeds, ways) for ways in tries), key=Sharing.cost)
     least_copied = min(sharing.copied_nbytes() for sharing in sharings)

@@ -86,11 +86,12 @@ class PackedWeights:
         self.traced = Memory()
         self._last_readers: Dict[str, int] = {}
 
-    def read_from(self, place: int, ops: Sequence[OperatorDef]) -> Set[str]:
-        """The blobs that ``ops[place:]`` read, where ``ops`` are all of the net's."""
+    def read_from(self, place: int, ops: Sequence[OperatorDef], names: Iterable[str]) -> Set[str]:
+        """Those of the blobs ``names`` that ``ops[place:]`` read, where ``ops`` are all of the net's."""
         if not self._last_readers:
             self._last_readers = {name: at for at, op in enumerate(ops) for name in op.reads()}
-        return {name for name, last in self._last_readers.items() if last >= place}
+        last = self._last_readers
+        return {name for name in names if last.get(name, -1) >= place}
 
     def of(self, step: Step) -> Dict[str, Any]:
         """The dictionary in which the kernel of this step keeps what it derives."""
@@ -124,6 +125,7 @@ class Draft(NamedTuple):
     border_at: Optional[int]
 
 
+RunBorder = Callable[[OperatorDef, Sequence[Optional[Value]]], Sequence[Any]]  # the outputs of an operator
 PlaceSteps = Callable[[Sequence[Step], Set[Value]], List[Step]]  # steps and the values that survive them -> steps
 
 
@@ -131,16 +133,16 @@ class Border:
     """An operator whose output shapes are known only after it has run. The reference kernel runs it and returns new
     arrays."""
 
-    def __init__(self, op: OperatorDef, inputs: List[Optional[Value]], run: Callable[..., Sequence[Any]]):
+    def __init__(self, op: OperatorDef, inputs: List[Optional[Value]], run: RunBorder):
         self.op = op
         self.inputs = inputs
         self._run = run
+        self._blamed = blamed_on(op, [None if value is None else value.spec for value in inputs])
 
     def run(self) -> Dict[str, Any]:
         """The outputs by name, without those that a sub-net left unchanged."""
-        specs = [None if value is None else value.spec for value in self.inputs]
-        with blamed_on(self.op, specs):
-            results = self._run(self.op, [None if value is None else value.operand for value in self.inputs])
+        with self._blamed:
+            results = self._run(self.op, self.inputs)
         return {name: result for name, result in zip(self.op.output, results) if result is not None}
 
 
@@ -163,7 +165,7 @@ class Segment:
         fetched: Iterable[str],
         outputs: Iterable[str],
         packed: PackedWeights,
-        run_border: Callable[[OperatorDef, Segment], Callable[..., Sequence[Any]]],
+        run_border: Callable[[OperatorDef, Segment], RunBorder],
         workers: int = 1,
         place: Optional[PlaceSteps] = None,
         kept: Optional[KeptPlan] = None,
@@ -221,8 +223,8 @@ class Segment:
         return Draft(self.env, self.feeds, self.steps, packed.habits.plan(self.steps, self.feeds), self.border_at)
 
     def _read_later(self, ops: Sequence[OperatorDef], packed: PackedWeights) -> Set[str]:
-        """The blobs that the operator at the border and those behind it read."""
-        return set() if self.border_at is None else packed.read_from(self.border_at, ops)
+        """The blobs of this segment that the operator at the border and those behind it read."""
+        return set() if self.border_at is None else packed.read_from(self.border_at, ops, self.env)
 
     def _surviving(self) -> Dict[str, Value]:
         return {name: self.env[name] for name in self.survivors if name in self.env}

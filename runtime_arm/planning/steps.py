@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import OperatorError, ResourceError
 from runtime_arm.netdef import Array, OperatorDef
@@ -22,9 +22,10 @@ class Value:
     Constants and values of an earlier segment have memory from the start and are ``foreign``: this segment neither
     places nor overwrites them. The others get their memory from ``bind``. ``layout``: the layout in memory, None for
     the blob's own shape. ragged: whether what lies outside of the images there may be anything, since no step reads it.
+    reach: the addresses of the begin and end of its memory, once ``verify`` has asked for them.
     """
 
-    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "ragged", "spec")
+    __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "ragged", "reach", "spec")
 
     def __init__(self, name: str, spec: TensorSpec, first: int, array: Optional[Array] = None):
         self.name = name
@@ -34,6 +35,7 @@ class Value:
         self.foreign = array is not None
         self.layout: Layout = None
         self.ragged = False
+        self.reach: Optional[Tuple[int, int]] = None
         self._array = array
 
     @property
@@ -52,9 +54,14 @@ class Value:
         """Its memory as reference kernels take it: a QuantizedTensor if the blob is quantised."""
         return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
 
+    @property
+    def known(self) -> TensorSpec:
+        """Its spec with its content, once it has one."""
+        return self.spec if self.spec.value is not None else self.spec.with_content(self.array)
+
     def bind(self, array: Array) -> None:
         """Use this memory, which has the shape and dtype of ``storage`` and may be a channel slice of wider tiles."""
-        self._array = array
+        self._array, self.reach = array, None
 
     def content(self) -> Any:
         """A copy for the caller: an array, or a QuantizedTensor if the blob is quantised. ResourceError if there is no

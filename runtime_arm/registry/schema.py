@@ -180,7 +180,7 @@ class Operator:
         if len(specs) < len(op.output):
             raise ShapeError(op, f"has {len(specs)} outputs with these arguments, {len(op.output)} are named")
         for name, spec in zip(op.output, specs):
-            if any(n < 0 for n in spec.shape):
+            if min(spec.shape, default=0) < 0:
                 raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}; inputs {describe(inputs)}")
             if not spec.size and math.prod(n or 1 for n in spec.shape) * spec.dtype.itemsize > sys.maxsize:
                 raise ShapeError(op, f"output {name!r} would have the shape {spec.shape}, which no array can have")
@@ -339,8 +339,10 @@ def integers_of(op: OperatorDef, spec: Optional[TensorSpec], what: str) -> List[
     """The content of an input on which shapes depend, a vector of integers or one integer; DataDependent if it is not
     known yet."""
     value = value_of(op, spec, what)
-    require(op, value.ndim <= 1 and value.dtype.kind in "iu", f"input {what!r} must be a vector of integers", spec)
-    return [int(n) for n in value.reshape(-1)]
+    if value.ndim > 1 or value.dtype.kind not in "iu":
+        raise ShapeError(op, f"input {what!r} must be a vector of integers; got {describe([spec])}")
+    numbers: List[int] = value.reshape(-1).tolist()
+    return numbers
 
 
 def require(op: OperatorDef, condition: bool, rule: str, *specs: Optional[TensorSpec]) -> None:

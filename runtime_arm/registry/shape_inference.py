@@ -62,6 +62,7 @@ def infer_operator(
         known = all(spec is None or spec.value is not None for spec in inputs)
         if (
             known
+            and any(spec.value is None for spec in specs)
             and schema.pure
             and not (schema.unpacks and op.get_bool(EACH_RUN))
             and _bounded(schema, op, inputs, specs, _LARGEST_EVALUATED if largest is None else largest)

@@ -86,6 +86,12 @@ class TensorSpec:
         """A spec with this shape, the same dtype and quantization, and no value."""
         return TensorSpec(shape, self.dtype, None, self.quantization)
 
+    def with_content(self, content: Array) -> TensorSpec:
+        """The same spec with this content, an array of its shape and dtype."""
+        spec = TensorSpec.__new__(TensorSpec)  # shape and dtype are those of a spec, and not to be converted again
+        spec.shape, spec.dtype, spec.value, spec.quantization = self.shape, self.dtype, content, self.quantization
+        return spec
+
     def with_dtype(self, dtype: Any) -> TensorSpec:
         """A spec with this dtype, the same shape, and neither value nor quantization."""
         return TensorSpec(self.shape, dtype)

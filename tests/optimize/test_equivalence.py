@@ -158,6 +158,45 @@ def test_the_effect_of_rounding_is_measured_until_it_explains_enough(monkeypatch
     assert len(seeds) == 1 + equivalence.CHANGES
 
 
+def shuffled() -> Pair:
+    """A normalisation that is folded, an engine that rounds, and numbers in the order of others that hardly differ."""
+    net = """net "": x, w, s, t, other -> y
+        Conv(x, w) -> a  kernel=3  pad=1
+        AffineChannel(a, s, t) -> b
+        onnx.Flatten(b) -> c  axis=0
+        TopK(c) -> top, places  k=25088
+        Gather(other, places) -> y  axis=1"""
+    rng = np.random.default_rng(0)
+    weights: Dict[str, Any] = {
+        "w": rng.standard_normal((32, 32, 3, 3)),
+        "s": rng.uniform(1, 2, 32),
+        "t": rng.uniform(0, 1, 32),
+        "other": rng.standard_normal((1, 25088)),
+    }
+    weights = {name: value.astype(np.float32) for name, value in weights.items()}
+    return pair_of(net, weights, {"x": (1, 32, 28, 28)})
+
+
+def test_what_rounding_does_to_inputs_is_tried_first_where_it_was_tried_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no further plan of the plain net. What that does not explain is measured as ever."""
+    versions: List[int] = []
+    changed = equivalence._with_changed_weights
+
+    def counted(*given: Any) -> Pair:
+        versions.append(len(versions))
+        return changed(*given)
+
+    monkeypatch.setattr(equivalence, "_with_changed_weights", counted)
+    report = Report()
+    optimize(shuffled(), report=report)
+    assert report.steps_by_pass()["fold_batch_norm"] == 1
+    assert versions == []
+    monkeypatch.setattr(equivalence, "BEYOND_ROUNDING", 0.0)
+    with pytest.raises(OptimizationError, match="fold_batch_norm"):
+        optimize(shuffled())
+    assert len(versions) == equivalence.CHANGES
+
+
 def test_random_outputs_are_compared_by_dtype_and_rank() -> None:
     report = Report()
     optimize(

@@ -19,7 +19,10 @@ def check_range(op: OperatorDef, indices: Array, length: int, wraps: bool = True
     """ShapeError with the first index outside 0..length-1, or with ``wraps`` outside -length..length-1."""
     if indices.size == 0:
         return
-    lowest, highest = int(indices.min()), int(indices.max())
+    if indices.size == 1:
+        lowest = highest = indices.item()
+    else:
+        lowest, highest = int(indices.min()), int(indices.max())
     least = -length if wraps else 0
     if lowest < least or highest >= length:
         wrong = lowest if lowest < least else highest

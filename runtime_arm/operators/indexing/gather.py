@@ -106,7 +106,7 @@ def _wide_indices(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec])
 
 
 def gather_numpy(call: Call) -> Run:
-    """Picks with ``np.take``, which allocates nothing if the indices are intp and wrap."""
+    """Picks with ``take``, which allocates nothing if the indices are intp and wrap."""
     op, (data, indices), y, index = call.op, call.inputs, call.outputs[0], call.scratch[0]
     axis, wraps, _ = _picking(op, data.ndim)
     length = data.shape[axis]
@@ -114,7 +114,7 @@ def gather_numpy(call: Call) -> Run:
     def run() -> None:
         check_range(op, indices, length, wraps)
         np.copyto(index, indices)
-        np.take(data, index, axis, y, "wrap")
+        data.take(index, axis, y, "wrap")
 
     return run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
 
-from runtime_arm.errors import ArgumentError
+from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.copying import copy_all
 from runtime_arm.registry.kernel import Call, Run, Specs
@@ -13,6 +13,14 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 Slices = Tuple[slice, ...]
 Numbers = Optional[Sequence[int]]
+
+
+def _cut(x: TensorSpec, slices: Slices) -> TensorSpec:
+    """The part of X that the slices select, with its content if that of X is known."""
+    if x.value is None:
+        return x.with_shape(sliced_shape(x.shape, slices))
+    content = x.value[slices].copy()
+    return TensorSpec(content.shape, x.dtype, content, x.quantization)
 
 
 def sliced_shape(shape: Shape, slices: Slices) -> List[int]:
@@ -50,7 +58,7 @@ def slice_(
     """
     require(op, (starts is None) == (ends is None), "give starts and ends both as inputs, or both as arguments")
     slices = _caffe2_slices(op, x, _numbers(op, starts, "starts"), _numbers(op, ends, "ends"))
-    return [x.with_shape(sliced_shape(x.shape, slices))]
+    return [_cut(x, slices)]
 
 
 def _caffe2_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Numbers) -> Slices:
@@ -101,7 +109,7 @@ def onnx_slice(
         _numbers(op, axes, "axes"),
         _numbers(op, steps, "steps"),
     )
-    return [x.with_shape(sliced_shape(x.shape, slices))]
+    return [_cut(x, slices)]
 
 
 def _onnx_slices(
@@ -111,15 +119,11 @@ def _onnx_slices(
     assert ends is not None
     axes = list(range(len(starts))) if axes is None else [axis_of(op, axis, x.ndim, "axes") for axis in axes]
     steps = [1] * len(starts) if steps is None else steps
-    require(
-        op,
-        len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim,
-        f"starts {starts}, ends {ends}, axes {axes}, steps {steps} must be equally many, no more than dimensions",
-        x,
-    )
-    require(
-        op, len(set(axes)) == len(axes) and 0 not in steps, f"axes {axes} must differ and steps {steps} not be 0", x
-    )
+    if not len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim:
+        numbers = f"starts {starts}, ends {ends}, axes {axes}, steps {steps}"
+        raise ShapeError(op, f"{numbers} must be equally many, no more than dimensions; got {x}")
+    if len(set(axes)) < len(axes) or 0 in steps:
+        raise ShapeError(op, f"axes {axes} must differ and steps {steps} not be 0; got {x}")
     slices = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps):
         slices[axis] = _bounded(start, end, step, x.shape[axis])

@@ -9,7 +9,7 @@ import numpy as np
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from runtime_arm.planning.arena import liveness_peak
-from runtime_arm.planning.memory_sharing import Sharing
+from runtime_arm.planning.memory_sharing import Sharing, plan_memory_again
 from runtime_arm.planning.plan import Segment
 from runtime_arm.registry.specs import TensorSpec
 
@@ -207,3 +207,17 @@ def test_the_planner_never_needs_more_than_copying_would() -> None:
     copying.share_in_place()
     assert share(segment, ("c0", "c6")) == [True]
     assert segment.arena_nbytes < liveness_peak(copying.groups())
+
+
+def test_the_order_of_ways_does_not_matter_where_nothing_joins_or_splits() -> None:
+    """Such steps are planned in one way alone."""
+    segment = planned(
+        "Relu(x) -> a", "Sigmoid(a) -> b", "Add(a, b) -> c", "Reshape(c) -> d, _  shape=[4, -1]", "Exp(d) -> y"
+    )
+    assert segment.layout.decisions.ways == ("in_place",)
+    for ways in (("in_place", "parts"), ("parts", "in_place")):
+        other = plan_memory_again(segment.steps, segment.feeds, segment.layout.decisions._replace(ways=ways))
+        assert (other.within, other.offsets, other.elided) == (segment.layout.within, segment.layout.offsets, set())
+        assert other.nbytes == segment.layout.nbytes
+    joined = planned("Relu(x) -> a", "Sigmoid(x) -> b", "Concat(a, b) -> c, _  axis=1", "Exp(c) -> y")
+    assert "parts" in joined.layout.decisions.ways

@@ -65,6 +65,15 @@ def test_a_blob_that_lies_where_another_lives_is_found(name: str, onto: str, com
         segment.verify()
 
 
+def test_a_constant_that_moved_to_where_a_step_writes_is_found() -> None:
+    """Addresses of constants are looked up once, not once in each segment; but again when one has moved."""
+    segment = compiled()
+    segment.verify()
+    moved(segment, "w", "f")
+    with pytest.raises(BrokenPlan, match="overwrites 'w', which lives on"):
+        segment.verify()
+
+
 def test_scratch_that_overlaps_a_blob_is_found() -> None:
     segment = compiled()
     conv = segment.running[0]

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import OperatorError
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.execution.executor import Executor
+from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.registry.schema import lookup
+from runtime_arm.registry.specs import Quantization, TensorSpec
 
 
 @st.composite
@@ -69,3 +72,26 @@ def test_onnx_refuses(numbers: Any, rule: str) -> None:
     op = OperatorDef.of("Slice", ["X", "s", "e", "a", "t"][: len(numbers) + 1], ["Y"], domain="onnx")
     with pytest.raises(OperatorError, match=rule):
         run_kernel(op, [np.zeros((3, 4, 5)), *(np.array(n, np.int64) for n in numbers)], constants=(1, 2, 3, 4))
+
+
+@given(cuts())
+@settings(max_examples=100)
+def test_bounds_that_are_data_cut_as_constant_ones_do(inputs: List[Any]) -> None:
+    """Behind a border: the shape function, which sees what is cut, does all the work."""
+    names = ["X", "s", "e", "a", "t"]
+    op = OperatorDef.of("Slice", names, ["Y"], domain="onnx")
+    feeds = dict(zip(names, inputs))
+    net = NetDef(op=(op,), external_input=tuple(names), external_output=("Y",))
+    y = Executor(net, {}).run(feeds, ["Y"])["Y"]
+    np.testing.assert_array_equal(y, run_kernel(op, inputs, constants=(1, 2, 3, 4))[0])
+    assert y.flags.c_contiguous
+    assert not np.shares_memory(y, inputs[0])
+
+
+def test_what_is_cut_of_a_quantised_blob_keeps_its_scale() -> None:
+    op = OperatorDef.of("Slice", ["X"], ["Y"], starts=[1], ends=[-1])
+    known = TensorSpec((3,), np.uint8, np.array([1, 2, 3], np.uint8), Quantization(0.5, 7))
+    y = lookup(op).infer(op, [known])[0]
+    assert y == TensorSpec((2,), np.uint8, quantization=Quantization(0.5, 7))
+    assert y.value is not None
+    np.testing.assert_array_equal(y.value, [2, 3])
