@@ -206,6 +206,8 @@ def _value(name: str, type: TypeProto) -> Value:
     if not tensor.HasField("shape"):
         raise Unsuitable
     sizes = [size.dim_value if size.HasField("dim_value") else size.dim_param for size in tensor.shape.dim]
+    if any(isinstance(size, int) and size < 0 for size in sizes):  # of a window that is larger than its picture
+        raise Unsuitable
     return Value(name, tensor.elem_type, tuple(sizes))
 
 
