@@ -11,7 +11,7 @@ from typing import Callable, Set
 
 from optimize.quantization.layers import layer_name
 from optimize.rewriting.program import Program
-from optimize.rewriting.single_assignment import names_in
+from optimize.rewriting.single_assignment import names_in, numbered
 from optimize.rewriting.subnets import FUNCTIONAL
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import find
@@ -44,17 +44,9 @@ def _net(net: NetDef, bound: Set[str], layers: Set[str], names: Set[str]) -> Net
         if schema is None or schema.multiply_adds is None or not name:
             continue
         if layer_name(op) in layers and writes[name] == 1 and name not in {*bound, *net.external_input}:
-            net = _renamed(net, name, _fresh(name, names))
+            net = _renamed(net, name, numbered(name, names))
         layers.add(layer_name(net.op[place]))
     return net
-
-
-def _fresh(name: str, names: Set[str]) -> str:
-    number = 2
-    while f"{name}_{number}" in names:
-        number += 1
-    names.add(f"{name}_{number}")
-    return f"{name}_{number}"
 
 
 def _renamed(net: NetDef, old: str, new: str) -> NetDef:

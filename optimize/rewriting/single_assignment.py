@@ -51,12 +51,13 @@ def single_assignment(net: NetDef) -> NetDef:
         for name in op.output:
             if name in left:
                 left[name] -= 1
-                current[name] = _version(name, taken) if left[name] else name
+                current[name] = numbered(name, taken) if left[name] else name
         ops.append(op.replace(input=inputs, output=tuple(current.get(name, name) for name in op.output)))
     return net.replace(op=tuple(ops))
 
 
-def _version(name: str, taken: Set[str]) -> str:
+def numbered(name: str, taken: Set[str]) -> str:
+    """The name with the first number that makes it none of those taken, among which it is from now on."""
     number = 1
     while f"{name}_{number}" in taken:
         number += 1

@@ -115,7 +115,7 @@ def test_a_layer_inside_keeps_its_own_numbers_whatever_its_name() -> None:
     small = quantize(pair, samples, report=report)
     assert [(row.layer, bool(row.steps)) for row in report.layers] == [
         ("FC d", True),
-        ("FC d_2", False),
+        ("FC d_1", False),
         ("FC z", False),
     ]
     for one, original in zip(answers(small), answers(pair)):

@@ -42,14 +42,14 @@ RENAMED = """
         Relu(s) -> d_2
     } else_net={
         net "else": -> z
-        FC(d, u, b) -> s_2
+        FC(d, u, b) -> s_1
         If(c) -> z  then_net={
             net "deeper": -> k
-            Sum(s_2, s_2) -> k
+            Sum(s_1, s_1) -> k
         } else_net={
             net "deepest": -> m
-            FC(s_2, t, b) -> d_3
-            Relu(d_3) -> m
+            FC(s_1, t, b) -> d_1
+            Relu(d_1) -> m
         }
     }
 """
