@@ -22,6 +22,7 @@ from runtime_arm.netdef.wire import UnpackedRun, encode_tag, encode_varint
 ALIGNMENT = 64  # bytes: that of raw_data of at least LARGE bytes, of which lines of a cache are read
 SMALL_ALIGNMENT = 16  # that of smaller raw_data, of which nets of small layers have many; from ALIGNMENT bytes on
 LARGE = 4096
+FILLER_HEADER = 2  # bytes, of a field of fewer than 128 characters
 
 
 Piece = Union[bytes, memoryview, UnpackedRun]
@@ -72,7 +73,7 @@ def _aligned(field: Field, item: Any, offset: int) -> list[Piece]:
         gap = _gap(pieces, offset)
         if not gap:
             return pieces
-        blanks += gap
+        blanks += gap if blanks or gap <= FILLER_HEADER else gap - FILLER_HEADER
 
 
 def _gap(pieces: list[Piece], offset: int) -> int:

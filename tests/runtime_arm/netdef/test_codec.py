@@ -236,6 +236,16 @@ def test_arrays_are_read_in_place_from_aligned_bytes() -> None:
             assert (array.__array_interface__["data"][0] - start) % alignment == 0
 
 
+@pytest.mark.parametrize(("nbytes", "alignment"), [(LARGE, ALIGNMENT), (256, SMALL_ALIGNMENT)])
+def test_filler_takes_no_more_than_it_has_to(nbytes: int, alignment: int) -> None:
+    """A file has one for each weight. One or two bytes are too few for a field, and need another alignment's worth."""
+    array, rest = np.zeros(nbytes, np.int8), []
+    for length in range(ALIGNMENT):
+        op = OperatorDef.of("GivenTensorFill", [], ["w"], name="n" * length, values=array)
+        rest.append(len(NetDef("init", (op,)).to_bytes()) - length - nbytes)
+    assert max(rest) - min(rest) < alignment + 3
+
+
 @pytest.mark.parametrize("small", [1, 2, 3, 7])
 def test_a_big_array_behind_small_ones_in_one_operator_is_aligned(small: int) -> None:
     """As the weights of a branch are."""
