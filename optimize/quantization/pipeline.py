@@ -9,18 +9,18 @@ good enough.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
+from typing import AbstractSet, Callable, List, Optional, Sequence
 
 import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
-from optimize.quantization.formats import FLOAT16, FLOAT32, check_format
+from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
-from optimize.quantization.sensitivity import least_float, worst_first
+from optimize.quantization.smallest import smallest
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
@@ -169,14 +169,12 @@ def _within(
     if judge.good(Floats()):
         _warn(report, demand)
         return result
-    choices = {row.layer: row.choice for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)}
-    before_softmax = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
-    alone = worst_first(
-        list(choices),
-        lambda layers: before_softmax.of(build(Floats(layers), QuantizationReport())),
-        progress,
-    )
-    floats = _smallest(choices, list(alone), judge.good, progress)
+    rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
+    noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
+    found = smallest(rows, lambda floats: noise.of(build(floats, QuantizationReport())), judge.good, progress)
+    if found is None:
+        raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(rows)} layers float")
+    floats, alone = found
     report.layers.clear()
     report.notes[:] = said
     result = build(floats, report)
@@ -193,38 +191,6 @@ def _within(
     )
     _warn(report, demand)
     return result
-
-
-def _smallest(
-    choices: Mapping[str, Choice], worst: Sequence[str], good: Callable[[Floats], bool], progress: Progress
-) -> Floats:
-    """The layers that compute on floats, so that weights take few bytes: all weights stay packed if that can be good
-    enough; else as few layers as possible compute on floats, and as few of these as possible have float weights.
-
-    choices: of layers that might. UsageError if nothing is good enough.
-    """
-    on_integers = [layer for layer in worst if choices[layer].activations != FLOAT32]
-    if on_integers:
-        packed = least_float(on_integers, lambda floats: good(Floats(floats, floats)), progress)
-        if packed is not None:
-            return Floats(packed, packed)
-    for wide in (FLOAT16, FLOAT32):
-        found = _widened(worst, wide, bool(on_integers), good, progress)
-        if found is not None:
-            return found
-    raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(worst)} layers float")
-
-
-def _widened(
-    worst: Sequence[str], wide: str, may_be_packed: bool, good: Callable[[Floats], bool], progress: Progress
-) -> Optional[Floats]:
-    """The same with weights of that format where packed ones will not do; None if that is not good enough, either."""
-    floats = least_float(worst, lambda floats: good(Floats(floats, wide=wide)), progress)
-    if floats is None or not may_be_packed:
-        return None if floats is None else Floats(floats, wide=wide)
-    layers, order = floats, [layer for layer in worst if layer in floats]
-    spoilt = least_float(order, lambda some: good(Floats(layers, layers - some, wide)), progress) or layers
-    return Floats(layers, layers - spoilt, wide)
 
 
 def _warn(report: QuantizationReport, demand: Demand) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from optimize.quantization.integers import elementwise, layout, pictures, produc
 from optimize.quantization.integers.layout import SAME_SCALE, averages_all
 from optimize.quantization.integers.net import IntegerNet, Precision, Scale
 from optimize.quantization.integers.rules import RULES
+from optimize.quantization.layers import layers_at
 from optimize.rewriting.program import Program
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
@@ -68,10 +69,11 @@ def to_integers(
     precision: Precision,
 ) -> Integers:
     """The pair on integers. wanted: whether an operator shall compute on them. Inputs and outputs of the net stay
-    floats."""
+    floats, and so do floats that no layer on integers reads."""
     scales = shared_scales(program, measured.ranges, precision.dtype)
     net = IntegerNet(program, scales, measured.means, precision)
     kept: List[Tuple[OperatorDef, str]] = []
+    leading = _leading_to_layers(program, wanted)
     outputs = set(program.net.external_output)
     for place, op in enumerate(program.net.op):
         if place in net.done:
@@ -82,6 +84,8 @@ def to_integers(
             reason = "it was asked to stay float"
         elif rule is not None and any(name not in net.scales for name in op.output[:1]):
             reason = "its range is not known"
+        elif rule is not None and place not in leading and _reads_floats(net, op):
+            reason = "it reads floats, and no layer on integers reads what it makes"
         elif rule is not None and any(program.readers(name) or name in outputs for name in op.output[1:]):
             reason = "its second output is used"
         elif rule is not None:
@@ -91,3 +95,22 @@ def to_integers(
             kept.append((op, reason))
     new, weights = net.finished()
     return Integers(like.replace(init_net=weights.init_net, predict_net=new).check(), kept, net.noise)
+
+
+def _leading_to_layers(program: Program, wanted: Callable[[OperatorDef], bool]) -> AbstractSet[int]:
+    """The places of the layers that shall compute on integers, and of operators whose results these read, perhaps after
+    others."""
+    places: Set[int] = set()
+    read: Set[str] = set()
+    for place in range(len(program.net.op) - 1, -1, -1):
+        op = program.net.op[place]
+        layer = any(layers_at(program, place, least=1))
+        if op.full_type in RULES and wanted(op) and (layer or not read.isdisjoint(op.output)):
+            places.add(place)
+            read.update(op.input)
+    return places
+
+
+def _reads_floats(net: IntegerNet, op: OperatorDef) -> bool:
+    """Whether an operand is no constant and has no integers yet."""
+    return any(name in net.scales and name not in net.twins for name in op.input)
