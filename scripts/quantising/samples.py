@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array
@@ -66,6 +66,8 @@ PHOTOS: Dict[str, Tuple[Pixels, Tuple[int, int]]] = {
     "vww": (lambda pixels: pixels / 255, (96, 96)),
     "mobilenet_v1": (_signed, (224, 224)),
 }
+READERS = ("ppocr",)  # look for text, and answer nothing but zeros to photos that hold none
+WORDS = ("EXIT", "Coffee", "24 hours", "Main Street", "No. 5", "Bakery", "1,99", "Welcome", "push here", "fresh bread")
 DRAWN: Dict[str, Callable[[np.random.RandomState, Sequence[int]], Array]] = {
     "hello_world": lambda random, shape: random.uniform(0, 2 * np.pi, shape),
     "ad_autoencoder": lambda random, shape: -10 + 4 * _smooth(random, shape),
@@ -87,7 +89,7 @@ def samples_of(name: str, pair: Pair) -> Samples:
     recipe = next((recipe for part, recipe in PHOTOS.items() if part in name), None)
     if recipe is None:
         raise UsageError(f"{name}: nothing is known of its inputs")
-    return _photos(pair, recipe)
+    return _photos(pair, recipe, with_text=any(part in name for part in READERS))
 
 
 def _digits(pair: Pair) -> Samples:
@@ -119,7 +121,7 @@ def _drawn(pair: Pair, drawing: Callable[[np.random.RandomState, Sequence[int]],
     return Samples(feeds[:100], feeds[100:], (), "noise")
 
 
-def _photos(pair: Pair, recipe: Tuple[Pixels, Tuple[int, int]]) -> Samples:
+def _photos(pair: Pair, recipe: Tuple[Pixels, Tuple[int, int]], with_text: bool) -> Samples:
     info, (pixels, open_size) = pair.inputs[0], recipe
     shape = [size if isinstance(size, int) and size > 0 else None for size in info.shape or (1, 3, None, None)]
     last = shape[3] in (1, 3) and shape[1] not in (1, 3)
@@ -134,8 +136,11 @@ def _photos(pair: Pair, recipe: Tuple[Pixels, Tuple[int, int]]) -> Samples:
     files = [file for file in files if file.stem != "mnist_nine"]
     parts: List[List[Feeds]] = [[], []]
     for number, file in enumerate(files):
-        parts[number % 2] += [feed(crop) for crop in _crops(Image.open(file).convert("RGB"), number)]
-    return Samples(parts[0], parts[1], (), "photos")
+        crops = list(_crops(Image.open(file).convert("RGB"), number))
+        if with_text:
+            crops = [_with_text(crop, seed) for seed, crop in enumerate(crops, len(crops) * number)]
+        parts[number % 2] += [feed(crop) for crop in crops]
+    return Samples(parts[0], parts[1], (), "photos with text" if with_text else "photos")
 
 
 def _crops(photo: Image.Image, seed: int) -> Iterator[Image.Image]:
@@ -145,3 +150,14 @@ def _crops(photo: Image.Image, seed: int) -> Iterator[Image.Image]:
         width, height = (int(side * random.uniform(LEAST, 1)) for side in photo.size)
         left, top = random.randint(photo.size[0] - width + 1), random.randint(photo.size[1] - height + 1)
         yield photo.crop((left, top, left + width, top + height))
+
+
+def _with_text(photo: Image.Image, seed: int) -> Image.Image:
+    """The photo with some words on it, of different sizes, colours and places."""
+    random, written = np.random.RandomState(seed), photo.copy()
+    draw = ImageDraw.Draw(written)
+    for word in random.choice(WORDS, random.randint(2, 7)):
+        height = photo.size[1] * random.uniform(0.04, 0.15)
+        place = random.uniform(0, 0.7) * photo.size[0], random.uniform(0, 0.85) * photo.size[1]
+        draw.text(place, str(word), tuple(random.randint(256, size=3).tolist()), ImageFont.load_default(height))
+    return written
