@@ -36,7 +36,7 @@ def optimize_interference(
         chains = reuse_buffers(ranges, counted)
         nbytes = sum(max(counted[name] for name in chain) for chain in chains)
         if best_nbytes < 0 or nbytes < best_nbytes:
-            best, best_nbytes = _renamed(candidate, {name: chain[-1] for chain in chains for name in chain}), nbytes
+            best, best_nbytes = renamed(candidate, {name: chain[-1] for chain in chains for name in chain}), nbytes
     return best
 
 
@@ -56,14 +56,14 @@ def optimize_inference_fast(net: NetDef, static_blobs: Iterable[str] = ()) -> Ne
         for name in dict.fromkeys((*op.reads(), *op.output)):
             if name in ranges and ranges[name].last == place:
                 free.append(names[name])
-    return _renamed(net, names)
+    return renamed(net, names)
 
 
 def rename_blobs(net: NetDef) -> NetDef:
     """The net with short names, ``b0``, ``b1``, ..., for its internal blobs, in order of appearance."""
-    renamed = _reusing(net, set(), None)
-    fresh = _fresh_names(names_in(net) - set(renamed), lambda number: f"b{number}")
-    return _renamed(net, {name: next(fresh) for name in renamed})
+    internal = _reusing(net, set(), None)
+    fresh = _fresh_names(names_in(net) - set(internal), lambda number: f"b{number}")
+    return renamed(net, {name: next(fresh) for name in internal})
 
 
 def share_conv_buffers(net: NetDef) -> NetDef:
@@ -91,7 +91,8 @@ def _reusing(net: NetDef, static: Set[str], sizes: Optional[Sizes]) -> Dict[str,
     }
 
 
-def _renamed(net: NetDef, names: Mapping[str, str]) -> NetDef:
+def renamed(net: NetDef, names: Mapping[str, str]) -> NetDef:
+    """The net whose operators have other names for some blobs."""
     ops = [
         op.replace(
             input=tuple(names.get(name, name) for name in op.input),

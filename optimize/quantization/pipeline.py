@@ -20,6 +20,7 @@ from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
+from optimize.quantization.short_names import with_short_names
 from optimize.quantization.smallest import smallest
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.quantization.unlike import unlike
@@ -102,7 +103,7 @@ def quantize(
     if integers and not (demanding or table):
         snr = GOOD_SNR
     result = _within(pair, builder, given, Demand(snr, accept), report, progress)
-    return optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result
+    return with_short_names(optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result)
 
 
 def _check_options(asked_for: AbstractSet[str], calibration: str, rounding: str, *, lacks_samples: bool) -> None:

@@ -1,0 +1,35 @@
+"""Short names for what a pair stores: names of converted networks are often as long as a small layer's weight, and each
+stands in both files twice."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Sequence, Tuple
+
+from optimize.memonger import renamed
+from optimize.rewriting.program import Program
+from runtime_arm.netdef import NetDef
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.schema import find
+
+SHORT = 12  # characters, which say more than they cost
+
+
+def with_short_names(pair: Pair) -> Pair:
+    """The pair whose constants, and the floats that packed ones become, have names of few characters. Those that an
+    operator's nets know keep theirs."""
+    program = Program.of(pair)
+    unpacking = (op for op in program.net.op if (schema := find(op)) is not None and schema.unpacks)
+    stored: List[str] = [name for op in pair.init_net.op for name in op.output]
+    names: Dict[str, str] = {}
+    for name in dict.fromkeys((*stored, *(op.output[0] for op in unpacking))):
+        if len(name) > SHORT and program.why_named(name) is None:
+            names[name] = program.fresh(f"c{len(names) + 1}")
+    return pair.replace(init_net=_renamed(pair.init_net, names), predict_net=_renamed(pair.predict_net, names))
+
+
+def _renamed(net: NetDef, names: Dict[str, str]) -> NetDef:
+    def short(edge: Sequence[str]) -> Tuple[str, ...]:
+        return tuple(names.get(name, name) for name in edge)
+
+    edges = {"external_input": short(net.external_input), "external_output": short(net.external_output)}
+    return renamed(net, names).replace(**edges)
