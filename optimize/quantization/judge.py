@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from statistics import fmean, median
-from typing import AbstractSet, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Builder, Floats, Trial
 from optimize.quantization.calibration import Sample
@@ -35,7 +35,7 @@ class Demand(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The signal-to-noise ratio of the worst output, in dB, and the least that it may be taken for."""
+    """A signal-to-noise ratio in dB, and the least that it may be taken for."""
 
     found: float
     sure: float
@@ -52,24 +52,36 @@ class Judge:
         most = MOST_JUDGED // len(parts)
         self._parts = [(part.build, OutputNoise(original, part.others, most=most)) for part in parts]
         self._build, self._demand, self._unseen = builder.build, demand, bool(trials)
-        self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str], str], Ratio] = {}
+        self._ratios: Dict[Tuple[AbstractSet[str], AbstractSet[str], str], Mapping[str, Ratio]] = {}
 
     def ratio(self, floats: Floats) -> Ratio:
-        """That of the pair with these layers on floats."""
+        """That of the worst output of the pair with these layers on floats."""
+        ratios = self._ratios_with(floats).values()
+        return Ratio(*(min(ratio) for ratio in zip(*ratios))) if ratios else Ratio(0.0, 0.0)
+
+    def excess(self, floats: Floats) -> Dict[str, float]:
+        """The share of the noise of each output that has to go; all of it where no ratio is demanded."""
+        least = self._demand.snr
+        ratios = self._ratios_with(floats)
+        if least is None:
+            return dict.fromkeys(ratios, 1.0)
+        return {output: max(0.0, 1 - 10 ** ((ratio.sure - least) / 10)) for output, ratio in ratios.items()}
+
+    def _ratios_with(self, floats: Floats) -> Mapping[str, Ratio]:
         key = frozenset(floats.layers), frozenset(floats.packed), floats.wide
         if key not in self._ratios:
-            self._ratios[key] = self._ratio(floats)
+            self._ratios[key] = self._measured(floats)
         return self._ratios[key]
 
-    def _ratio(self, floats: Floats) -> Ratio:
+    def _measured(self, floats: Floats) -> Dict[str, Ratio]:
         outputs: Dict[str, List[Sums]] = {}
         for build, noise in self._parts:
             for name, sums in noise.sums(build(floats, QuantizationReport())).items():
                 outputs.setdefault(name, []).extend(sums)
-        found = min(map(lower, outputs.values()), default=0.0)
-        if not self._unseen:
-            return Ratio(found, found)
-        return Ratio(found, min((lower(sums) - _missing(sums) for sums in outputs.values()), default=0.0))
+        return {
+            name: Ratio(lower(sums), lower(sums) - (_missing(sums) if self._unseen else 0.0))
+            for name, sums in outputs.items()
+        }
 
     def good(self, floats: Floats) -> bool:
         """Whether that pair is good enough."""

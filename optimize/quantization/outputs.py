@@ -31,7 +31,7 @@ class OutputNoise:
     ):
         stride = -(-len(samples) // most)
         self._samples = [samples[at] for at in range(0, len(samples), stride)]
-        outputs = original.predict_net.external_output
+        outputs = self._outputs = original.predict_net.external_output
         logits = {op.output[0]: op.input[0] for op in original.predict_net.op if op.type == "Softmax"}
         self._names = [logits.get(name, name) if before_softmax else name for name in outputs]
         self._wanted = _outputs(original, self._samples, self._names)
@@ -43,6 +43,12 @@ class OutputNoise:
         Outputs that are no numbers do not count.
         """
         return min(map(lower, self.sums(pair).values()), default=0.0)
+
+    def of_each(self, pair: Pair) -> Dict[str, float]:
+        """The noise in each output of numbers as a share of its signal, all samples together."""
+        sums = self.sums(pair)
+        outputs = zip(self._outputs, self._names)
+        return {output: 10 ** (-decibels(sums[name]) / 10) for output, name in outputs if name in sums}
 
     def sums(self, pair: Pair) -> Dict[str, List[Sums]]:
         """Signal and noise of each output that is of numbers, sample by sample."""

@@ -21,7 +21,7 @@ from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
 from optimize.quantization.short_names import with_short_names
-from optimize.quantization.smallest import smallest
+from optimize.quantization.smallest import Outputs, smallest
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
@@ -159,7 +159,7 @@ def _within(
     report: QuantizationReport,
     progress: Progress,
 ) -> Pair:
-    """The pair that is built with the fewest float layers with which it is good enough."""
+    """The pair that is built with so few layers on floats, and of wider weights, that it is just good enough."""
     said = list(report.notes)
     build = builder.build
     result = build(Floats(), report)
@@ -172,7 +172,14 @@ def _within(
         return result
     rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
     noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
-    found = smallest(rows, lambda floats: noise.of(build(floats, QuantizationReport())), judge.good, progress)
+
+    def built(floats: Floats) -> Pair:
+        return build(floats, QuantizationReport())
+
+    outputs = Outputs(
+        lambda floats: noise.of(built(floats)), lambda floats: noise.of_each(built(floats)), judge.excess, judge.good
+    )
+    found = smallest(rows, outputs, progress)
     if found is None:
         raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(rows)} layers float")
     floats, alone = found

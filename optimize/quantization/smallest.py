@@ -2,13 +2,13 @@
 bytes.
 
 A layer on floats with packed weights takes as few bytes as one on integers. So wider weights are what is saved first:
-those go to layers whose packed weights make much noise for each byte, while all layers compute on floats. Then as few
-layers as possible do.
+those go to layers whose packed weights make, for each byte, much of the noise that has to go from outputs that are too
+noisy, while all layers compute on floats. Then as few layers as possible do.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Floats
 from optimize.quantization.formats import FLOAT16, FLOAT32
@@ -27,28 +27,69 @@ class Found(NamedTuple):
     alone: Mapping[str, float]
 
 
-def smallest(
-    rows: Sequence[LayerReport], ratio: Callable[[Floats], float], good: Callable[[Floats], bool], progress: Progress
-) -> Optional[Found]:
-    """None if nothing is good enough.
+class Outputs(NamedTuple):
+    """What outputs are like with some layers on floats. ratio: of signal to noise of the worst one, in dB. noise: of
+    each one, as a share of its signal. excess: the share of each one's noise that has to go. good: whether that is so
+    of all, and they are accepted."""
 
-    rows: of the layers that may be float. ratio: of the outputs' signal to noise, in dB.
-    """
+    ratio: Callable[[Floats], float]
+    noise: Callable[[Floats], Mapping[str, float]]
+    excess: Callable[[Floats], Mapping[str, float]]
+    good: Callable[[Floats], bool]
+
+
+def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) -> Optional[Found]:
+    """None if nothing is good enough. rows: of the layers that may be float."""
+    good = outputs.good
     layers = list(dict.fromkeys(row.layer for row in rows))
     everything = frozenset(layers)
-    alone = worst_first(layers, lambda some: ratio(Floats(some)), progress)
-    packed = alone  # the ratio with each layer's weights alone packed
-    if any(row.choice.activations != FLOAT32 for row in rows):
-        floats = _fewest(alone, Floats(), good, progress)
-        if floats is not None:
-            return Found(floats, alone)
-        packed = worst_first(layers, lambda some: ratio(Floats(everything, everything - some)), progress)
+    alone = worst_first(layers, lambda some: outputs.ratio(Floats(some)), progress)
+    on_integers = any(row.choice.activations != FLOAT32 for row in rows)
+    floats = _fewest(alone, Floats(), good, progress) if on_integers else None
+    if floats is not None:
+        return Found(floats, alone)
+    nbytes: Dict[str, int] = {}
+    for row in rows:
+        nbytes[row.layer] = nbytes.get(row.layer, 0) + row.nbytes_before
+    order = by_excess(_packed_alone(layers, outputs, progress), outputs.excess(Floats(everything, everything)), nbytes)
     for wide in (FLOAT16, FLOAT32):
-        floats = _widened(rows, packed, Floats(everything, everything, wide), good, progress)
+        floats = _widened(order, nbytes, Floats(everything, everything, wide), good, progress)
         if floats is not None:
             wider = Floats(floats.layers - floats.packed, frozenset(), wide)
-            return Found(wider if packed is alone else _fewest(alone, wider, good, progress) or floats, alone)
+            return Found((_fewest(alone, wider, good, progress) or floats) if on_integers else wider, alone)
     return None
+
+
+def _packed_alone(layers: Sequence[str], outputs: Outputs, progress: Progress) -> Dict[str, Mapping[str, float]]:
+    """The noise in each output with the weights of each layer alone packed."""
+    noise = {}
+    for number, layer in enumerate(layers):
+        progress("measure packed weights", number, len(layers))
+        noise[layer] = outputs.noise(Floats(frozenset(layers), frozenset((layer,))))
+    return noise
+
+
+def by_excess(
+    noise: Mapping[str, Mapping[str, float]], excess: Mapping[str, float], nbytes: Mapping[str, int]
+) -> List[str]:
+    """The layers in the order in which their weights become wider: each is the one that takes, for each of its bytes,
+    the largest share of what has to go and is still there. Noise of layers adds up.
+
+    noise: in each output, by layer. excess: the share of each output's noise that has to go.
+    """
+    total = {output: sum(one[output] for one in noise.values()) or 1.0 for output in excess}
+    shares = {layer: {output: one[output] / total[output] for output in total} for layer, one in noise.items()}
+    left = dict(excess)
+    order: List[str] = []
+
+    def gain(layer: str) -> Tuple[float, float]:
+        taken = sum(min(left[output], share) for output, share in shares[layer].items())
+        return taken / nbytes[layer], max(shares[layer].values(), default=0.0) / nbytes[layer]
+
+    while len(order) < len(noise):
+        order.append(max((layer for layer in noise if layer not in order), key=gain))
+        left = {output: max(0.0, most - shares[order[-1]][output]) for output, most in left.items()}
+    return order
 
 
 def _fewest(
@@ -66,17 +107,13 @@ def _fewest(
 
 
 def _widened(
-    rows: Sequence[LayerReport],
-    packed: Mapping[str, float],
+    order: Sequence[str],
+    nbytes: Mapping[str, int],
     floats: Floats,
     good: Callable[[Floats], bool],
     progress: Progress,
 ) -> Optional[Floats]:
-    """The layers, all on floats, with as few bytes of wider weights as possible."""
-    nbytes: Dict[str, int] = {}
-    for row in rows:
-        nbytes[row.layer] = nbytes.get(row.layer, 0) + row.nbytes_before
-    order = sorted(nbytes, key=lambda layer: 10 ** (-packed[layer] / 10) / nbytes[layer], reverse=True)
+    """The layers, all on floats, with as few bytes of wider weights as possible: of the first ones of an order."""
 
     def with_wider(some: AbstractSet[str]) -> Floats:
         return floats._replace(packed=floats.layers - some)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Sequence
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from runtime_arm.pair.pair import Pair
 from tests.optimize.quantization.test_quantize import pair, samples  # noqa: F401 - a fixture
 
 
-def of(monkeypatch: pytest.MonkeyPatch, parts: Sequence[Sequence[Sums]], demand: float, count: int = FEW) -> Judge:
+def of(
+    monkeypatch: pytest.MonkeyPatch, parts: Sequence[Sequence[Sums]], demand: Optional[float], count: int = FEW
+) -> Judge:
     """The judge of a pair whose one output has these signals and noises in two parts of the samples."""
 
     class Noise:
@@ -69,6 +71,14 @@ def test_outputs_that_are_equal_on_all_samples_but_one_are_no_reason_for_no_end_
 ) -> None:
     found, sure = of(monkeypatch, [[(1.0, 0.0)] * 4, [(1.0, 0.0)] * 3 + [(1.0, 1e-4)]], 25.0).ratio(Floats())
     assert found - sure <= judge.MOST_MISSING
+
+
+def test_what_has_to_go_is_what_a_demand_leaves_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the noise, where 3 dB are missing; all of it, where nobody says how much may be there."""
+    parts = [[(1e3, 1.0)] * 4, [(1e3, 1.0)] * 4]
+    assert of(monkeypatch, parts, 33.01).excess(Floats()) == pytest.approx({"y": 0.5}, abs=1e-3)
+    assert of(monkeypatch, parts, 29.0).excess(Floats()) == {"y": 0.0}
+    assert of(monkeypatch, parts, None).excess(Floats()) == {"y": 1.0}
 
 
 def test_few_samples_are_judged_on_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

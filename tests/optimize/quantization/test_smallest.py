@@ -12,7 +12,7 @@ import pytest
 from optimize import quantize
 from optimize.quantization.builders import Floats
 from optimize.quantization.report import LayerReport
-from optimize.quantization.smallest import Found, smallest
+from optimize.quantization.smallest import Found, Outputs, by_excess, smallest
 from optimize.quantization.table import Choice
 from optimize.rewriting.report import quiet
 from runtime_arm import Predictor
@@ -37,7 +37,13 @@ def found(least: float, activations: str = "int8") -> Found:
         LayerReport(layer, Choice("int8", activations), nbytes, nbytes // 4, 40.0) for layer, nbytes in NBYTES.items()
     ]
     of = partial(ratio, activations=activations)
-    result = smallest(rows, of, lambda floats: of(floats) >= least, quiet)
+    outputs = Outputs(
+        of,
+        lambda floats: {"y": 10 ** (-of(floats) / 10)},
+        lambda floats: {"y": max(0.0, 1 - 10 ** ((of(floats) - least) / 10))},
+        lambda floats: of(floats) >= least,
+    )
+    result = smallest(rows, outputs, quiet)
     assert result is not None
     assert of(result.floats) >= least
     return result
@@ -74,7 +80,18 @@ def test_weights_alone_become_wider(least: float, wide: str, layers: AbstractSet
 
 def test_what_cannot_be_reached_is_none() -> None:
     rows = [LayerReport("only", Choice("int8", "int8"), 4, 1, 40.0)]
-    assert smallest(rows, lambda floats: 0.0, lambda floats: False, quiet) is None
+    nothing = Outputs(lambda floats: 0.0, lambda floats: {}, lambda floats: {}, lambda floats: False)
+    assert smallest(rows, nothing, quiet) is None
+
+
+def test_noise_in_an_output_that_is_good_enough_makes_no_weight_wider() -> None:
+    noise = {"loud": {"good": 1.0, "bad": 0.1}, "small": {"good": 0.0, "bad": 0.2}, "large": {"good": 0.0, "bad": 0.7}}
+    nbytes = {"loud": 100, "small": 100, "large": 1000}
+    assert by_excess(noise, {"good": 0.0, "bad": 0.2}, nbytes) == ["small", "loud", "large"]
+    assert by_excess(noise, {"good": 0.9, "bad": 0.2}, nbytes)[0] == "loud"
+    assert by_excess(noise, {"good": 0.0, "bad": 0.9}, nbytes) == ["small", "loud", "large"]
+    nbytes["large"] = 200
+    assert by_excess(noise, {"good": 0.0, "bad": 0.9}, nbytes)[0] == "large"
 
 
 def test_floats_that_no_layer_on_integers_reads_are_not_quantised() -> None:
