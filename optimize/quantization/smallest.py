@@ -13,9 +13,9 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, Mapping, NamedTu
 from optimize.quantization.builders import Floats
 from optimize.quantization.formats import FLOAT16, FLOAT32
 from optimize.quantization.report import LayerReport
-from optimize.quantization.sensitivity import least_float, worst_first
 from optimize.rewriting.report import Progress
 
+PARTS = 8  # of the layers that seem to have to stay float, of which each is tried on integers again
 LEAST_SHARE = 0.02  # of the bytes of wider weights: less is not worth a try of its own
 
 
@@ -43,7 +43,7 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     good = outputs.good
     layers = list(dict.fromkeys(row.layer for row in rows))
     everything = frozenset(layers)
-    alone = worst_first(layers, lambda some: outputs.ratio(Floats(some)), progress)
+    alone = _worst_first(layers, lambda some: outputs.ratio(Floats(some)), progress)
     on_integers = any(row.choice.activations != FLOAT32 for row in rows)
     floats = _fewest(alone, Floats(), good, progress) if on_integers else None
     if floats is not None:
@@ -102,7 +102,7 @@ def _fewest(
         return Floats(wider.layers | some, frozenset(some), wider.wide)
 
     rest = [layer for layer in worst if layer not in wider.layers]
-    some = least_float(rest, lambda some: good(with_packed(some)), progress)
+    some = _least_float(rest, lambda some: good(with_packed(some)), progress)
     return None if some is None else with_packed(some)
 
 
@@ -118,7 +118,7 @@ def _widened(
     def with_wider(some: AbstractSet[str]) -> Floats:
         return floats._replace(packed=floats.layers - some)
 
-    wider = least_float(order, lambda some: good(with_wider(some)), progress)
+    wider = _least_float(order, lambda some: good(with_wider(some)), progress)
     if wider is None:
         return None
     least = LEAST_SHARE * sum(nbytes[layer] for layer in wider)
@@ -127,3 +127,51 @@ def _widened(
         progress("pack weights again", number, len(large))
         wider = wider - {layer} if good(with_wider(wider - {layer})) else wider
     return with_wider(wider)
+
+
+def _worst_first(
+    layers: Sequence[str], snr_with_float: Callable[[AbstractSet[str]], float], progress: Progress
+) -> Dict[str, float]:
+    """The ratio of the outputs with each layer alone on integers, the layers that make most noise first.
+
+    snr_with_float: the ratio if these layers are float and the others quantised.
+    """
+    everything, alone = set(layers), []
+    for number, layer in enumerate(layers):
+        progress("measure layers", number, len(layers))
+        alone.append((snr_with_float(everything - {layer}), layer))
+    return {layer: ratio for ratio, layer in sorted(alone)}
+
+
+def _least_float(
+    worst: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
+) -> Optional[AbstractSet[str]]:
+    """The layers that stay float: the first ones, as few as are good enough. None if not even all of them are.
+
+    good_with_float: whether the pair is good enough if these layers are float and the others quantised. The number is
+    found by halving.
+    """
+    few, many = 0, len(worst)
+    if not good_with_float(set(worst)):
+        return None
+    while few + 1 < many:
+        middle = (few + many) // 2
+        progress("try layers as floats", middle, len(worst))
+        few, many = (few, middle) if good_with_float(set(worst[:middle])) else (middle, many)
+    return frozenset(_released(worst[:many], good_with_float, progress))
+
+
+def _released(
+    floats: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
+) -> List[str]:
+    """The layers that must stay float of these: parts of them are quantised again if that is good enough, the least
+    harmful first. Layers that are harmful alone may do no harm among others."""
+    kept, count = list(floats), len(floats) // 2
+    while count and count * PARTS >= len(floats):
+        for first in range(len(kept) // count * count, -1, -count):
+            rest = kept[:first] + kept[first + count :]
+            progress("quantise layers again", len(floats) - first, len(floats))
+            if len(rest) < len(kept) and good_with_float(set(rest)):
+                kept = rest
+        count //= 2
+    return kept
