@@ -20,7 +20,9 @@ KINDS = ("pi", "termux")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, metavar="KIND", help="pi: a Raspberry Pi, or any Debian; termux: a phone")
+    parser.add_argument(
+        "kind", choices=KINDS, metavar="KIND", help="pi: a Raspberry Pi, or any Debian; termux: a phone"
+    )
     parser.add_argument(
         "target", nargs="?", metavar="TARGET", help="the machine: ssh://[USER@]HOST[:PORT], or local for this one"
     )

@@ -71,9 +71,9 @@ def quantize(
     "nearest" each by itself; without samples all are rounded to the nearest.
 
     How good it must be; layers stay float until it is. snr: the least signal-to-noise ratio of all outputs, in dB, on
-    data that is like the samples (see ``judge``). accept: whether a pair is good enough. Without ``snr``, ``accept`` and
-    ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps all layers on integers and takes the outputs as
-    they are.
+    data that is like the samples (see ``judge``). accept: whether a pair is good enough. Without ``snr``, ``accept``
+    and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps all layers on integers and takes the
+    outputs as they are.
 
     folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.

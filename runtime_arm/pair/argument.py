@@ -10,6 +10,6 @@ def require_pair(value: object, function: str) -> None:
     """UsageError, saying how to get one, if the value is no Pair."""
     if not isinstance(value, Pair):
         raise UsageError(
-            f"{function} takes a Pair, got {value!r}: armnet.export makes one of a model's file, armnet.Pair.load reads "
-            "a folder, a Predictor has it as .pair"
+            f"{function} takes a Pair, got {type(value).__name__}: armnet.export makes one of a model's file, "
+            "armnet.Pair.load reads a folder, a Predictor has it as .pair"
         )
