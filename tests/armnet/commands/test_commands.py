@@ -243,7 +243,9 @@ def test_an_output_that_cannot_be_written_is_refused(armnet: Armnet, digits: Pat
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file"), "file")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file" / "pair"), "file")
     picture = DEMO / "pictures" / "digit_1.png"
-    refused(armnet("run", digits, "--input", picture, "--output", tmp_path / "nowhere" / "out.npz"), "out.npz")
+    refused(
+        armnet("run", digits, "--input", picture, "--output", tmp_path / "nowhere" / "out.npz"), "there is no folder"
+    )
     assert (tmp_path / "file").read_text() == "in the way"
 
 
