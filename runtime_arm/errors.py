@@ -140,7 +140,7 @@ class MissingDependency(ArmnetError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'boxes'?`` if one of the known words is like this one, but for dashes before it; else nothing."""
+    """``; did you mean 'boxes'?`` if a known word is like this one, dashes before them aside; else nothing."""
     from difflib import get_close_matches
 
     bare = {one.lstrip("-"): one for one in known}

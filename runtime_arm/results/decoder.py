@@ -48,7 +48,8 @@ class Setting(NamedTuple):
         array = self.output(outputs, role).astype(np.float64)
         if array.ndim < 2 or set(array.shape[:-2]) - {1}:
             raise FeedError(f"the {role} are a matrix in networks of this task, and the net gives {list(array.shape)}")
-        return array.reshape(array.shape[-2:])
+        matrix: Array = array.reshape(array.shape[-2:])
+        return matrix
 
     def number(self, key: str, default: float) -> float:
         """A number among the parameters. UsageError if it is something else."""
