@@ -64,9 +64,10 @@ def optimize(
     """Returns a pair that computes the same at less cost. Optimising its result again changes nothing.
 
     Branches, loops and sequences that are known are taken apart first (see ``optimize.untangling``). Nets in ONNX's QDQ
-    form then compute on integers (see ``optimize.integer_steps``), and operators on float16 in float32 where no kernel
-    is fast otherwise (see ``optimize.half_steps``). The result is held against the plain pair before it is returned
-    (see ``optimize.equivalence``); where that is not possible, the report says so.
+    form then compute on integers, and the report says how many of these differ by one step (see
+    ``optimize.integer_steps``); operators on float16 compute in float32 where no kernel is fast otherwise (see
+    ``optimize.half_steps``). All else is held against the plain pair before it is returned (see
+    ``optimize.equivalence``); where that is not possible, the report says so.
 
     How it runs. engines, accuracy, threads, device: as for ``pick_engines``. shapes: examples of input shapes that the
     pair leaves open, for measuring and trying out; by default the size of pictures that model.json states. The result
