@@ -26,10 +26,12 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def _run(words: List[str]) -> int:
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     if not words or words[0].startswith("-"):
         _overview().parse_args(words or ["--help"])
     if words[0] not in COMMANDS:
-        near = suggestion(words[0], COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+        near = suggestion(words[0], [*COMMANDS, "--version"]) or f"; there are {', '.join(COMMANDS)}"
         _overview().error(f"there is no command {words[0]!r}{near}")
     module = import_module(f"armnet.commands.{words[0]}")
     parser = Parser(prog=f"armnet {words[0]}", description=module.__doc__)

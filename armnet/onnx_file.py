@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Mapping, Optional, Sequence
 
 from runtime_arm.imports import needed_for
+from runtime_arm.pair.argument import require_pair
 
 if TYPE_CHECKING:
     from runtime_arm.files import AnyPath
@@ -27,6 +28,7 @@ def save_onnx(
         >>> [path.name for path in armnet.save_onnx(armnet.export("demo/digits.onnx"), "again.onnx")]
         ['again.onnx']
     """
+    require_pair(pair, "save_onnx")
     with needed_for("writing ONNX"):
         from exporter.to_onnx.export import save_onnx as save
     return save(pair, path, shapes=shapes, integers=integers)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Mapping, Optional, Sequence
 
 from runtime_arm.imports import needed_for
+from runtime_arm.pair.argument import require_pair
 
 if TYPE_CHECKING:
     from runtime_arm.files import AnyPath
@@ -24,6 +25,7 @@ def save_tflite(pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequ
         >>> [path.name for path in armnet.save_tflite(armnet.export("demo/digits.onnx"), "digits.tflite")]
         ['digits.tflite']
     """
+    require_pair(pair, "save_tflite")
     with needed_for("writing TFLite"):
         from exporter.to_tflite.export import save_tflite as save
 

@@ -54,6 +54,9 @@ def format_of(sources: Sources, task: str) -> Format:
     for row in FORMATS:
         if suffixes in row.suffixes:
             return row
+    for source in sources:
+        if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
+            raise UsageError(f"{os.fspath(source)}: no such file")
     names = " ".join(map(_name, sources)) or "nothing"
     *others, last = [row.files for row in FORMATS]
     raise UsageError(f"cannot {task} {names}: give {', '.join(others)}, or {last}")

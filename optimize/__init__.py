@@ -13,7 +13,7 @@ from optimize.examples import stored_examples
 from optimize.half_steps import in_float32
 from optimize.integer_steps import on_integers
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.report import Progress, Recorder, Report, quiet
 from optimize.rewriting.rewrite import Pass
 from optimize.rewriting.shapes import sample_specs
 from optimize.rewriting.subnets import run_passes_everywhere
@@ -24,6 +24,7 @@ from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.imports import lazy_names
 from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import NetDef
+from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import TUNING
@@ -62,22 +63,26 @@ def optimize(
 ) -> Pair:
     """Returns a pair that computes the same at less cost. Optimising its result again changes nothing.
 
-    engines, accuracy, threads, device: as for ``pick_engines``. caffe2_compatible: use only operators and encodings
-    that Caffe2 has. keep_biases: let no blob hold its values less a bias (see ``shift_biases``). keep_order: do not
-    move operators to save memory. merge_parallel: merge 1x1 convolutions that read the same blob into one. paranoid:
-    try the result in poisoned memory (see ``runtime_arm.execution.paranoid``). stop_after: make at most this many
-    steps, to find the one that spoils a result. shapes: examples of input shapes that the pair leaves open, by default
-    the size of pictures that model.json states; they are for measuring and trying out, and the result runs with every
-    other shape with which the pair does.
-    report: collects what was done and what was refused. progress: called with what is being done, how many of these
-    are done, and of how many.
-    Branches, loops and sequences that are known go first (see ``optimize.untangling``).
-    Nets in ONNX's QDQ form compute on integers (see ``optimize.integer_steps``); the report says how many of these
-    differ from the plain pair's, by one step. Operators on float16 compute in float32 where no kernel is fast otherwise
-    (see ``optimize.half_steps``). All else is held against the plain pair's results before it is returned
-    (see ``optimize.equivalence``); where that was not possible, the report says so. OptimizationError, naming the step
-    or the operator, if one changed what the net computes. UsageError for options that contradict each other or the
-    pair; ShapeError for an operator with too few or too many inputs or outputs.
+    Branches, loops and sequences that are known are taken apart first (see ``optimize.untangling``). Nets in ONNX's QDQ
+    form then compute on integers, and the report says how many of these differ by one step (see
+    ``optimize.integer_steps``); operators on float16 compute in float32 where no kernel is fast otherwise (see
+    ``optimize.half_steps``). All else is held against the plain pair before it is returned (see
+    ``optimize.equivalence``); where that is not possible, the report says so.
+
+    How it runs. engines, accuracy, threads, device: as for ``pick_engines``. shapes: examples of input shapes that the
+    pair leaves open, for measuring and trying out; by default the size of pictures that model.json states. The result
+    runs with every other shape, too, with which the pair does.
+
+    What may be changed. caffe2_compatible: use only operators and encodings that Caffe2 has. keep_biases: let no blob
+    hold its values less a bias (see ``shift_biases``). keep_order: do not move operators to save memory.
+    merge_parallel: merge 1x1 convolutions that read the same blob.
+
+    What you learn. report: collects what was done and what was refused. progress: called with what is being done, how
+    many of these are done, and of how many. paranoid: try the result in poisoned memory (see
+    ``runtime_arm.execution.paranoid``). stop_after: make at most this many steps, to find the one that spoils a result.
+
+    OptimizationError, naming the step or the operator, if one changed what the net computes. UsageError for options
+    that contradict each other or the pair. ShapeError for an operator with too few or too many inputs or outputs.
 
     Examples:
         >>> import armnet
@@ -86,24 +91,26 @@ def optimize(
         >>> len(pair.predict_net.op), len(fast.predict_net.op)
         (18, 8)
     """
+    require_pair(pair, "optimize")
     report = Report() if report is None else report
+    recorder = Recorder(report, stop_after, progress)
     _check_options(pair, engines, stop_after, caffe2_compatible)
     shapes = shapes or stored_examples(pair)
     inputs = _with_examples(pair.check().inputs, shapes)
     if not caffe2_compatible:
-        pair = untangled(pair, inputs, shapes, report, stop_after, progress)
+        pair = untangled(pair, inputs, shapes, recorder)
     known = pair.replace(inputs=inputs)
     program = Program.of(pair, caffe2_compatible, shapes)
     report.warnings += _warnings(known, program)
     if not caffe2_compatible:
-        known, program = on_integers(known, program, report, stop_after, progress)
-        known, program = in_float32(known, program, report, stop_after, progress)
+        known, program = on_integers(known, program, recorder)
+        known, program = in_float32(known, program, recorder)
     passes = _passes(caffe2_compatible, keep_biases, keep_order, merge_parallel)
-    result, steps = _rewritten(known, program, passes, report, stop_after, progress)
+    result, steps = _rewritten(known, program, passes, recorder)
     if caffe2_compatible:
         result = result.replace(init_net=with_unpacked_fills(result.init_net))
     trials = Trials({})
-    if stop_after is None or len(report.steps) < stop_after:
+    if recorder.may_step:
         result = pick_engines(
             result,
             engines,
@@ -144,20 +151,15 @@ def _passes(caffe2_compatible: bool, keep_biases: bool, keep_order: bool, merge_
     return [one for one in (pipeline.CAFFE2_COMPATIBLE if caffe2_compatible else pipeline.ALL) if one not in unwanted]
 
 
-def _rewritten(
-    known: Pair,
-    program: Program,
-    passes: Sequence[Pass],
-    report: Report,
-    stop_after: Optional[int],
-    progress: Progress,
-) -> Tuple[Pair, Steps]:
+def _rewritten(known: Pair, program: Program, passes: Sequence[Pass], recorder: Recorder) -> Tuple[Pair, Steps]:
     """The pair after the passes, and the steps that they made."""
-    before = len(report.steps)
-    result = run_passes_everywhere(program, passes, report, stop_after, progress).pair(known)
-    return result, Steps(
-        report.steps[before:], lambda count: run_passes_everywhere(program, passes, Report(), count).pair(known)
-    )
+
+    def rewritten(recorder: Recorder) -> Pair:
+        return run_passes_everywhere(program, passes, recorder).pair(known)
+
+    before = len(recorder.report.steps)
+    result = rewritten(recorder)
+    return result, Steps(recorder.report.steps[before:], lambda count: rewritten(Recorder(stop_after=count)))
 
 
 def _check_counts(net: NetDef) -> None:

@@ -6,13 +6,13 @@ them are left out: results are closer to those of real numbers than the plain ne
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from optimize import pipeline
 from optimize.engines.accuracy import difference
 from optimize.engines.trials import MOST_WORK
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Progress, Report
+from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
 from optimize.single_steps import blobs_of, results_of
 from runtime_arm.errors import ArmnetError, OptimizationError, first_line
@@ -24,23 +24,22 @@ from runtime_arm.pair.pair import Pair
 LAST_BITS = 2.0**-9
 
 
-def in_float32(
-    pair: Pair, program: Program, report: Report, stop_after: Optional[int], progress: Progress
-) -> Tuple[Pair, Program]:
+def in_float32(pair: Pair, program: Program, recorder: Recorder) -> Tuple[Pair, Program]:
     """The pair and its program with operators in float32 wherever float16 has no fast kernel; the same ones if nowhere.
 
     A net that rounds to float16 by itself keeps its conversions, and so does one that has been through here.
     OptimizationError if an operator in float32 gives other halves than before, but for their last bits.
     """
+    report = recorder.report
     steps = len(report.steps)
     if any(op.full_type == "FloatToHalf" for op in program.net.op):
         return pair, program
-    result = run_passes(program, (pipeline.HALVES,), report, stop_after, progress)
+    result = run_passes(program, (pipeline.HALVES,), recorder)
     if len(report.steps) == steps:
         return pair, program
-    progress("comparison of float32 with float16", 0, 1)
+    recorder.progress("comparison of float32 with float16", 0, 1)
     report.notes.append(_comparison(program.pair(pair), result.net.op))
-    result = run_passes(result, (pipeline.TIDYING,), report, stop_after, progress)
+    result = run_passes(result, (pipeline.TIDYING,), recorder)
     return result.pair(pair), result
 
 

@@ -6,7 +6,7 @@ It may differ by one step of its output's scale, where the real result lies next
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import Tuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from optimize import pipeline
 from optimize.engines.accuracy import TOLERANCE, difference
 from optimize.engines.trials import MOST_WORK
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Progress, Report
+from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
 from optimize.single_steps import blobs_of, results_of
 from runtime_arm.errors import ArmnetError, OptimizationError, first_line
@@ -22,21 +22,20 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.pair.pair import Pair
 
 
-def on_integers(
-    pair: Pair, program: Program, report: Report, stop_after: Optional[int], progress: Progress
-) -> Tuple[Pair, Program]:
+def on_integers(pair: Pair, program: Program, recorder: Recorder) -> Tuple[Pair, Program]:
     """The pair and its program with operators on integers wherever a QDQ net means them; the same ones if nowhere.
 
     OptimizationError if an operator on integers differs from its floats by more than a step.
     """
+    report = recorder.report
     steps = len(report.steps)
-    result = run_passes(program, pipeline.INTEGERS, report, stop_after, progress)
+    result = run_passes(program, pipeline.INTEGERS, recorder)
     made = [step for step in report.steps[steps:] if step.pass_name != pipeline.TIDYING.name]
     if not made:
         del report.steps[steps:]
         return pair, program
     integers = result.pair(pair)
-    progress("comparison of integers with floats", 0, 1)
+    recorder.progress("comparison of integers with floats", 0, 1)
     report.notes.append(f"{len(made)} operators compute on integers: {_comparison(program.pair(pair), integers)}")
     return integers, result
 

@@ -5,7 +5,7 @@ PyTorch's older exporter writes ``squeeze``, lists and ``x[:, 1:] = y`` by them.
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Sequence
 
 from optimize import pipeline
 from optimize.engines.trials import Trials
@@ -15,7 +15,7 @@ from optimize.passes.folding import choose_branches, unroll_loops
 from optimize.passes.removing import remove_sequences
 from optimize.rewriting.inlining import READERS
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import MOST_ROUNDS
 from optimize.rewriting.subnets import run_passes_everywhere
 from runtime_arm.netdef import NetDef
@@ -27,14 +27,7 @@ _DONE_BY = {one.PASS.name for one in (choose_branches, unroll_loops, remove_sequ
 _TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
 
 
-def untangled(
-    pair: Pair,
-    inputs: Sequence[TensorInfo],
-    shapes: Shapes,
-    report: Report,
-    stop_after: Optional[int],
-    progress: Progress,
-) -> Pair:
+def untangled(pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder: Recorder) -> Pair:
     """The pair without branches of known conditions, loops of few known trips, sequences of known elements and blocks
     that are written element by element; the same one if it has none.
 
@@ -43,14 +36,15 @@ def untangled(
     """
     if not _is_tangled(pair.predict_net):
         return pair
+    report = recorder.report
     before = len(report.steps)
-    result = _rounds(pair, shapes, report, stop_after, progress)
+    result = _rounds(pair, shapes, recorder)
     made = report.steps[before:]
     if not any(step.pass_name in _DONE_BY for step in made):
         del report.steps[before:]
         return pair
-    progress("comparison with the net as it was", 0, 1)
-    steps = Steps(made, lambda count: _rounds(pair, shapes, Report(), count).replace(inputs=tuple(inputs)))
+    recorder.progress("comparison with the net as it was", 0, 1)
+    steps = Steps(made, lambda count: _rounds(pair, shapes, Recorder(stop_after=count)).replace(inputs=tuple(inputs)))
     plain, program = pair.replace(inputs=tuple(inputs)), Program.of(pair, examples=shapes)
     require_equal(pair.inputs, plain, result.replace(inputs=plain.inputs), program, steps, report, Trials({}), result)
     return result
@@ -61,13 +55,12 @@ def _is_tangled(net: NetDef) -> bool:
     return any(op.full_type in _TYPES or any(map(_is_tangled, op.subnets())) for op in net.op)
 
 
-def _rounds(pair: Pair, shapes: Shapes, report: Report, stop_after: Optional[int], progress: Progress = quiet) -> Pair:
+def _rounds(pair: Pair, shapes: Shapes, recorder: Recorder) -> Pair:
     """The pair after the passes, again and again: what one round leaves shows the shapes that the next one needs."""
     for _ in range(MOST_ROUNDS):
-        steps = len(report.steps)
-        program = Program.of(pair, examples=shapes)
-        program = run_passes_everywhere(program, pipeline.UNTANGLING, report, stop_after, progress)
-        if len(report.steps) == steps:
+        steps = len(recorder.report.steps)
+        program = run_passes_everywhere(Program.of(pair, examples=shapes), pipeline.UNTANGLING, recorder)
+        if len(recorder.report.steps) == steps:
             break
         pair = program.pair(pair)
     return pair

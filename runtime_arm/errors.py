@@ -140,11 +140,12 @@ class MissingDependency(ArmnetError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'boxes'?`` if one of the known words is like this one, else nothing."""
+    """``; did you mean 'boxes'?`` if a known word is like this one, dashes before them aside; else nothing."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(known), 1, 0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    bare = {one.lstrip("-"): one for one in known}
+    near = get_close_matches(word.lstrip("-"), bare, 1, 0.6)
+    return f"; did you mean {bare[near[0]]!r}?" if near else ""
 
 
 def there_are(word: str, words: Iterable[str]) -> str:

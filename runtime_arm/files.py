@@ -102,6 +102,8 @@ def write_file(path: AnyPath, chunks: Iterable[Chunk], called: Optional[AnyPath]
     target, called = Path(path), path if called is None else called
     if target.is_dir():
         raise ResourceError(f"{os.fspath(called)}: is a folder; name a file")
+    if not os.path.isdir(target.parent):
+        raise ResourceError(f"{os.fspath(called)}: there is no folder {os.fspath(target.parent)}")
     if target.exists() and not target.is_file():  # a device or a pipe: /dev/stdout
         with one_line_errors(called):
             _write(target, chunks)

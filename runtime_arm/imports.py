@@ -32,6 +32,8 @@ INSTALL = {
     "cryptography": "'armnet[sign]'",
     "google": "protobuf",
     "ncnn": "ncnn pnnx",
+    "sklearn": "scikit-learn",
+    "grpc_tools": "grpcio-tools",
 }  # what pip is asked for, by the package that is imported
 ALONE = {"PIL": "pillow", "cv2": "opencv-python-headless", "google": "protobuf"}  # where armnet is not installed
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import checkout  # noqa: F401
 import numpy as np
 from PIL import Image
 

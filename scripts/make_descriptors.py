@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import checkout  # noqa: F401
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 

@@ -11,18 +11,16 @@ weights again. The recipe was fixed before the held-back pictures were seen.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Dict
 
+import checkout  # noqa: F401
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from exporter import export
 from runtime_arm.netdef import Array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from scripts.checking import one_model
 from scripts.fuzzing.cases import Finding
 from scripts.fuzzing.graphs import Graph, Unsuitable, random_graph
 from scripts.fuzzing.kinds import KINDS, product
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, names_of_script
 from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "fuzz_graphs"
@@ -25,7 +24,7 @@ SCRIPT = ROOT / "scripts" / "fuzz_graphs"
 @pytest.fixture(scope="module")
 def fuzz() -> Dict[str, Any]:
     """The names that the script defines."""
-    return runpy.run_path(str(SCRIPT))
+    return names_of_script("fuzz_graphs")
 
 
 def test_a_short_run_finds_nothing(tmp_path: Path) -> None:

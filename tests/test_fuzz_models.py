@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from device_tests.host.networks.random import random_network
 from runtime_arm.pair.metadata import MODEL
 from scripts.fuzzing import changes, corpus
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, names_of_script
 
 SCRIPT = ROOT / "scripts" / "fuzz_models"
 
@@ -23,7 +22,7 @@ SCRIPT = ROOT / "scripts" / "fuzz_models"
 @pytest.fixture(scope="module")
 def fuzz() -> Dict[str, Any]:
     """The names that the script defines."""
-    return runpy.run_path(str(SCRIPT))
+    return names_of_script("fuzz_models")
 
 
 def models(fuzz: Dict[str, Any]) -> corpus.Groups:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import runpy
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 
 from armnet import comparison
 from scripts.checking import apart, one_model
-from tests.support.paths import DEMO, ROOT
+from tests.support.paths import DEMO, ROOT, names_of_script
 from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "models_check"
@@ -164,7 +163,7 @@ def test_files_make_up_models(tmp_path: Path) -> None:
         "onnx/input_0.pb",
         "readme.md",
     ]
-    models_below = runpy.run_path(str(SCRIPT))["models_below"]
+    models_below = names_of_script("models_check")["models_below"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -130,6 +130,22 @@ def test_terminating_the_tests_terminates_their_parts(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in (tmp_path / "build/test/logs/long").read_text()
 
 
+@pytest.mark.parametrize(
+    ("script", "lacks"), [("fuzz_graphs", "onnx"), ("make_crops.py", "PIL"), ("zoo_check", "torch")]
+)
+def test_a_script_tells_in_one_line_which_package_it_lacks(script: str, lacks: str, tmp_path: Path) -> None:
+    program = (
+        f"import runpy, sys; sys.modules[{lacks!r}] = None; sys.path[0] = {str(SCRIPTS)!r}; sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    words = [sys.executable, "-c", program, str(SCRIPTS / script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith(f"scripts/{script}: this command needs the package {lacks}: pip install ")
+
+
 def test_the_descriptors_are_made_from_the_proto_files(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     script = str(SCRIPTS / "make_descriptors.py")

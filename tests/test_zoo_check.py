@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -10,7 +9,7 @@ import pytest
 
 from scripts.checking.apart import Limits, read_rows
 from scripts.zoo.page import page
-from tests.support.paths import DEMO, ROOT
+from tests.support.paths import DEMO, names_of_script
 
 SMALL, BAD = "timm/good small", "timm/odd odd_tiny"
 
@@ -18,7 +17,7 @@ SMALL, BAD = "timm/good small", "timm/odd odd_tiny"
 @pytest.fixture(scope="module")
 def script() -> Dict[str, Any]:
     """The names that the script defines."""
-    return runpy.run_path(str(ROOT / "scripts" / "zoo_check"))
+    return names_of_script("zoo_check")
 
 
 def test_what_is_exported_is_checked_once(

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from runtime_arm.errors import FormatError, UsageError
+from runtime_arm.errors import FormatError, UsageError, suggestion
 from runtime_arm.files import AnyPath, one_line_errors
 
 OWN = Path(__file__).parent / "models.json"
@@ -78,10 +78,7 @@ def read_catalogue(path: AnyPath = OWN) -> Dict[str, Entry]:
 def chosen(entries: Dict[str, Entry], name: str) -> Entry:
     """One model. UsageError, with names that are like it, if there is none of this name."""
     if name not in entries:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, entries, n=3) or sorted(entries)[:5]
-        raise UsageError(f"no model is called {name!r}; there are {', '.join(near)}, ...: armnet models lists them")
+        raise UsageError(f"no model is called {name!r}{suggestion(name, entries)}; armnet models lists them all")
     return entries[name]
 
 

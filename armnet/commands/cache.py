@@ -7,7 +7,7 @@
 
 The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs, programs, code and
 plans together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set): what was not used for longest goes first.
-Whatever is removed is made again when it is needed.
+Whatever is removed is made again when it is needed. The table names the models that were used last, --json all entries.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from armnet.arguments import add_json
 from runtime_arm.errors import ResourceError, UsageError
 
 EVERYTHING = "everything"
+MOST_NAMED = 10  # models of a part that are listed one by one; --json lists all
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,19 +59,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shown(rows: List[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
-    """The rows of the table: entries of which nothing but a hash is known are one row a part."""
+    """The rows of the table: of each part the models that were used last, and one row for all else."""
     for part, entries in groupby(rows, key=lambda row: str(row["part"])):
-        unnamed = []
-        for row in entries:
-            if row["holds"]:
-                yield row
-            else:
-                unnamed.append(row)
-        if len(unnamed) == 1:
-            yield unnamed[0]
-        elif unnamed:
-            nbytes, used = sum(row["nbytes"] for row in unnamed), max(row["used"] for row in unnamed)
-            yield {"part": part, "entry": f"{len(unnamed)} entries", "holds": "", "nbytes": nbytes, "used": used}
+        every = list(entries)
+        named = [row for row in every if row["holds"]][:MOST_NAMED]
+        yield from named
+        rest = [row for row in every if row not in named]
+        if len(rest) == 1:
+            yield rest[0]
+        elif rest:
+            nbytes, used = sum(row["nbytes"] for row in rest), max(row["used"] for row in rest)
+            entry = f"{len(rest)} {'more' if named else 'entries'}"
+            yield {"part": part, "entry": entry, "holds": "", "nbytes": nbytes, "used": used}
 
 
 def _folders(root: Path) -> List[Path]:

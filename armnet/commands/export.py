@@ -22,6 +22,8 @@ from armnet.arguments import MODELS, add_json, add_shapes
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime_arm.pair.pair import Pair
 
 
@@ -120,25 +122,14 @@ _OURS_ALONE = {"UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat
 
 
 def _to_file(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
+    """Writes a model, or a pair, in another format."""
     from armnet.console import note, print_json, progress
     from armnet.model_files import check_pair_folder, is_source
-    from armnet.onnx_file import save_onnx
-    from armnet.shapes import parse_shapes
-    from armnet.tflite_file import save_tflite
     from exporter import export
-    from exporter.to_caffe2.export import to_caffe2
     from runtime_arm.app.display import size
     from runtime_arm.pair.pair import Pair
 
-    if args.integers and args.to != "onnx":
-        raise UsageError("--integers is for --to onnx")
-    if args.caffe2_compatible or args.preprocessing or args.labels:
-        raise UsageError(
-            f"--caffe2-compatible, --preprocessing and --labels are not for --to {args.to}: "
-            "export a pair with them, then that pair"
-        )
+    _check_file_options(args)
     if args.to == "caffe2":
         check_pair_folder(args.output)
     with progress("export") as report:
@@ -148,14 +139,7 @@ def _to_file(args: argparse.Namespace) -> int:
             if len(sources) > 1 or is_source(sources[0])
             else Pair.load(sources[0])
         )
-        shapes = parse_shapes(args.shape)
-        if args.to == "caffe2":
-            to_caffe2(pair).save(args.output)
-            files = [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
-        elif args.to == "onnx":
-            files = save_onnx(pair, args.output, shapes=shapes, integers=args.integers or "qdq")
-        else:
-            files = save_tflite(pair, args.output, shapes=shapes)
+        files = _written(pair, args)
     facts = {
         "model": args.output,
         "files": [str(file) for file in files],
@@ -169,6 +153,34 @@ def _to_file(args: argparse.Namespace) -> int:
     if grown:
         note(f"armnet: weights of {' and '.join(sorted(grown))} are float32 in that file; int8 and float16 stay small")
     return 0
+
+
+def _check_file_options(args: argparse.Namespace) -> None:
+    if args.integers and args.to != "onnx":
+        raise UsageError("--integers is for --to onnx")
+    if args.caffe2_compatible or args.preprocessing or args.labels:
+        raise UsageError(
+            f"--caffe2-compatible, --preprocessing and --labels are not for --to {args.to}: "
+            "export a pair with them, then that pair"
+        )
+
+
+def _written(pair: Pair, args: argparse.Namespace) -> List[Path]:
+    """The files that the pair was written to."""
+    from pathlib import Path
+
+    from armnet.onnx_file import save_onnx
+    from armnet.shapes import parse_shapes
+    from armnet.tflite_file import save_tflite
+    from exporter.to_caffe2.export import to_caffe2
+
+    shapes = parse_shapes(args.shape)
+    if args.to == "onnx":
+        return save_onnx(pair, args.output, shapes=shapes, integers=args.integers or "qdq")
+    if args.to == "tflite":
+        return save_tflite(pair, args.output, shapes=shapes)
+    to_caffe2(pair).save(args.output)
+    return [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
 
 
 def _files(given: List[str]) -> Sequence[Any]:

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     if args.require_signature:
         args.pair, *args.then = [_signed(path, args.require_signature) for path in [*args.pair, *args.then]]
     if not words:
-        raise UsageError("give something to run on: a picture, a folder, ..., or --input FILE")
+        raise UsageError("give something to run on: a picture, a sound, a folder, camera, or --input FILE")
     if args.paranoid and (args.keep or args.device or args.threads not in (None, 1)):
         raise UsageError(
             "--paranoid runs on one core and returns only outputs; leave out --threads, --keep and --device"

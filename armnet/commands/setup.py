@@ -2,8 +2,8 @@
 
   armnet setup pi ssh://pi@raspberrypi.local            over ssh; the machine needs neither Python nor armnet
   armnet setup termux ssh://u0_a123@192.168.1.23:8022   on a phone: type "pkg install openssh && sshd && passwd" there
-  armnet setup pi                                       this machine
-  armnet setup pi --tests                               also what armnet device test needs
+  armnet setup pi local                                 this machine
+  armnet setup pi local --tests                         also what armnet device test needs
   armnet setup pi --script                              print the script, for "ssh ... bash -s" or to read it
 
 pi is any Debian: packages come from apt, by root or sudo, on 32 bits, too. ssh uses your configuration, keys and known
@@ -20,9 +20,11 @@ KINDS = ("pi", "termux")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, help="what machine it is: a Raspberry Pi, or any Debian; or Termux")
     parser.add_argument(
-        "target", nargs="?", default="local", metavar="TARGET", help="ssh://[USER@]HOST[:PORT] (default: this machine)"
+        "kind", choices=KINDS, metavar="KIND", help="pi: a Raspberry Pi, or any Debian; termux: a phone"
+    )
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="the machine: ssh://[USER@]HOST[:PORT], or local for this one"
     )
     parser.add_argument("--tests", action="store_true", help="also install what armnet device test needs")
     only = parser.add_mutually_exclusive_group()
@@ -34,11 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from armnet.console import print_json
     from armnet.device.setup import packages_of, script_of, set_up
+    from runtime_arm.errors import UsageError
 
     words = ["--tests"] if args.tests else []
     if args.script:
         print(script_of(args.kind), end="")
         return 0
+    if args.target is None and not args.list:
+        raise UsageError("give the machine: ssh://[USER@]HOST[:PORT], or local for this one")
     packages = packages_of(args.kind, words)
     if not args.list:
         set_up(args.kind, args.target, words, to_stderr=args.json)

@@ -103,7 +103,7 @@ def _short_identity(identity: Dict[str, Any]) -> List[str]:
 
 def run_action(args: argparse.Namespace) -> int:
     """Runs a pair on a target; inputs are read, and pictures are prepared, on this machine."""
-    model = Model(pair_of(args.pair), notice=note)
+    model = Model(pair_of(args.pair), notice=lambda text: note(f"armnet: {text}"))
     runs = [(item.name, _prepared(model, item)) for item in items_of(args.input, model.pair.inputs)]
     with (
         tempfile.TemporaryDirectory(prefix="armnet-inputs-") as folder,

@@ -55,5 +55,5 @@ def _on(target: str, program: List[str]) -> List[str]:
     if target == "local":
         return program
     if not target.startswith("ssh://"):
-        raise UsageError(f"armnet setup takes ssh://[USER@]HOST[:PORT], or nothing for this machine, not {target!r}")
+        raise UsageError(f"armnet setup takes ssh://[USER@]HOST[:PORT], or local for this machine, not {target!r}")
     return [*client(parse_address(target), *(["-t"] if sys.stdin.isatty() else [])), shlex.join(program)]

@@ -77,12 +77,13 @@ def _plot(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     what = "of the outputs if it is the only layer that is quantised" if measured else "of its weights"
     legend = key([(COLOURS[kind], MEANINGS[kind]) for kind in COLOURS if any(one.kind == kind for one in points)])
-    frame = f'viewBox="0 0 {WIDE} {HIGH}" width="100%" style="max-width:{BROADEST}px" role="img"'
+    frame = f'viewBox="0 0 {WIDE} {HIGH}" width="100%" role="img"'
     scale = _Scale(points)
     drawn = "".join([*scale.grid(), *_dots(points, scale)])
+    panel = f'<div class="panel" style="max-width:{BROADEST}px">{legend}<svg {frame}>{drawn}</svg></div>'
     return (
         f"<h2>Error against bytes</h2><p>Each layer by its bytes and its signal to noise in dB, {what}; "
-        f'what lies low spoils most.</p><div class="panel">{legend}<svg {frame}>{drawn}</svg></div>'
+        f"what lies low spoils most.</p>{panel}"
     )
 
 

@@ -24,6 +24,7 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.files import AnyPath, map_file, write_file
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.archive import PAIR_FOLDER, SAMPLE
+from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.signatures.signature import message_of, signed
 
@@ -94,6 +95,7 @@ def pack(
         >>> armnet.load("digits.pyz").outputs[0].name
         'probabilities'
     """
+    require_pair(pair, "pack")
     pair = with_result(pair)
     with tempfile.TemporaryDirectory() as folder:
         pair.save(Path(folder) / PAIR_FOLDER)

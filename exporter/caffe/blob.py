@@ -49,9 +49,12 @@ class Blob:
         """Elements that fit before memory is allocated anew."""
         return self._capacity
 
-    def reshape(self, shape: Sequence[int]) -> None:
-        """Take another shape. Memory and content stay unless there are more elements than ever before."""
-        dims = tuple(int(n) for n in shape)
+    def reshape(self, *shape: Any) -> None:
+        """Take another shape, given as one sequence or, as in pycaffe, number by number.
+
+        Memory and content stay unless there are more elements than ever before.
+        """
+        dims = tuple(int(n) for n in (shape[0] if len(shape) == 1 and np.ndim(shape[0]) else shape))
         if len(dims) > MAX_AXES:
             raise UsageError(f"a blob has at most {MAX_AXES} axes, got {len(dims)}")
         if any(n < 0 for n in dims) or math.prod(dims) > _MOST:

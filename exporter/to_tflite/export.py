@@ -22,7 +22,7 @@ from exporter.to_tflite.translator import Translator
 from exporter.to_tflite.writer import to_bytes
 from optimize import pipeline
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Recorder
 from optimize.rewriting.single_assignment import names_read, single_assignment
 from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.unpacking import LOAD, with_unpacking
@@ -101,7 +101,7 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
 def _simplified(pair: Pair) -> Pair:
     """The pair with constants and normalisations folded, and formulas by their names."""
     program = Program.of(pair.replace(predict_net=with_unpacking(pair.predict_net, LOAD)))
-    return run_passes_everywhere(program, pipeline.SIMPLIFYING, Report()).pair(pair)
+    return run_passes_everywhere(program, pipeline.SIMPLIFYING, Recorder()).pair(pair)
 
 
 def _with_shape(info: TensorInfo, shapes: Shapes, rule: Mapping[str, Any]) -> TensorInfo:

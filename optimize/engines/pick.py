@@ -23,6 +23,7 @@ from optimize.rewriting.shapes import first_taken, sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.machine.cores import useful_cores
 from runtime_arm.netdef import NetDef
+from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import PROCESSES
 from runtime_arm.pair.tuning import Measurement, Tuning, net_hash
@@ -70,6 +71,7 @@ def pick_engines(
         >>> import armnet
         >>> pair = armnet.pick_engines(armnet.export("demo/digits.onnx"), accuracy=1e-6)
     """
+    require_pair(pair, "pick_engines")
     report = Report() if report is None else report
     trials = Trials({}) if trials is None else trials
     known, pair = pair.tuning, pair.replace(tuning=None)

@@ -29,7 +29,7 @@ from optimize.quantization.round_by_data import Biases, Rounded, corrected, roun
 from optimize.quantization.samples import without
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Progress, Report
+from optimize.rewriting.report import Progress, Recorder
 from optimize.rewriting.subnets import run_passes_everywhere
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
@@ -113,7 +113,7 @@ def weight_builder(
     small = pair if dynamic else optimize.optimize(pair, progress=progress)
     program = Program.of(small)
     if dynamic:
-        program = run_passes_everywhere(program, FOLDING, Report(), progress=progress)
+        program = run_passes_everywhere(program, FOLDING, Recorder(progress=progress))
     program = with_distinct_layers(program)
     check_layers(table, [layer.name for layer in layers_of(program, within=True)])
     original = program.pair(small)
@@ -149,8 +149,8 @@ def _packed(
 ) -> Program:
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
     packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
-    program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Report())
-    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Report())
+    program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Recorder())
+    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
 
 
 # Integers throughout
@@ -169,7 +169,7 @@ def integer_builder(
     taken from. All samples then choose the ranges.
     """
     examples = {name: np.asarray(value).shape for name, value in samples[0].items()}
-    program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Report(), progress=progress)
+    program = run_passes_everywhere(Program.of(pair, examples=examples), FOLDING, Recorder(progress=progress))
     program = with_distinct_layers(program)
     check_layers(table, [layer.name for layer in layers_of(program, least=1, within=True)])
     nets: List[Tuple[Program, Sequence[str]]] = [] if methods.equalize else [(program, ())]

@@ -28,6 +28,7 @@ from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
 from runtime_arm.machine.memory import memory_for
+from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.pair import Pair
 
 ROUNDINGS = ("data", "nearest")
@@ -56,21 +57,25 @@ def quantize(
 ) -> Pair:
     """Returns an optimised pair of the same inputs and outputs, with weights, and perhaps activations, of fewer bits.
 
-    samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone need none.
-    weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or "float32" for
-    floats; "dynamic" for layers that quantise what they read while the net runs, "int8" or
-    "int16" for TensorFlow Lite's integer arithmetic, all with int8 weights. table: what single layers are
-    stored and computed in (see ``table``), by layer. calibration: how ranges are chosen (see ``calibration``); "auto"
-    for the best of minmax, percentile and mse on samples that did not choose the ranges; it leaves out samples that
-    are unlike the others (see ``unlike``).
-    per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not one for each filter. equalize: whether
-    neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what is clearly better
-    on such samples. correct_biases: whether biases of integer layers take off by how much rounded weights shift means.
-    rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``), "nearest" each by
-    itself; without samples all are rounded to the nearest. snr: the least signal-to-noise ratio of all outputs, in
-    dB, on data that is like the samples (see ``judge``); layers stay float until it is reached. accept: whether a pair
-    is good enough; layers stay float until it is. Without ``snr``, ``accept`` and ``table``, integer activations must
-    reach 25 dB. ``-math.inf`` keeps all layers on integers and takes the outputs as they are.
+    What is made. weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or
+    "float32" for floats; "dynamic" for layers that quantise what they read while the net runs; "int8" or "int16" for
+    TensorFlow Lite's integer arithmetic; all but floats with int8 weights. table: what single layers are stored and
+    computed in, by layer (see ``table``). per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not
+    one for each filter.
+
+    What it is made from. samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone
+    need none. calibration: how ranges are chosen (see ``calibration``); "auto" takes the best of minmax, percentile and
+    mse on samples that did not choose the ranges, and leaves out samples that are unlike the others (see ``unlike``).
+    equalize: whether neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what
+    is clearly better on such samples. correct_biases: whether biases of integer layers take off by how much rounded
+    weights shift means. rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``),
+    "nearest" each by itself; without samples all are rounded to the nearest.
+
+    How good it must be; layers stay float until it is. snr: the least signal-to-noise ratio of all outputs, in dB, on
+    data that is like the samples (see ``judge``). accept: whether a pair is good enough. Without ``snr``, ``accept``
+    and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps all layers on integers and takes the
+    outputs as they are.
+
     folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
@@ -82,6 +87,7 @@ def quantize(
         >>> small = armnet.quantize(armnet.export("demo/digits.onnx"), None, weights="int8")
         >>> small.save("small")
     """
+    require_pair(pair, "quantize")
     report = QuantizationReport() if report is None else report
     asked = _asked(weights, activations)
     table = dict(table or {})

@@ -140,6 +140,23 @@ class Report:
         )
 
 
+@dataclass(frozen=True)
+class Recorder:
+    """An optimisation under way.
+
+    report: where its steps are written down. stop_after: how many steps it may make in all. progress: who hears of it.
+    """
+
+    report: Report = field(default_factory=Report)
+    stop_after: Optional[int] = None
+    progress: Progress = quiet
+
+    @property
+    def may_step(self) -> bool:
+        """Whether another step may be made."""
+        return self.stop_after is None or len(self.report.steps) < self.stop_after
+
+
 def texts(ops: Sequence[OperatorDef]) -> List[str]:
     """One line for each operator, as in a net's text form."""
     return [format_operator(op) for op in ops]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.report import Recorder, Report
 from optimize.rewriting.shapes import LARGEST_VALUE, SpecsByName
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
@@ -47,45 +47,42 @@ class Pass(NamedTuple):
     rules: Tuple[Rule, ...]
 
 
-def run_passes(
-    program: Program,
-    passes: Sequence[Pass],
-    report: Report,
-    stop_after: Optional[int] = None,
-    progress: Progress = quiet,
-) -> Program:
-    """The program after all passes, in turn, again and again until none of them fires.
+def run_passes(program: Program, passes: Sequence[Pass], recorder: Recorder) -> Program:
+    """The program after all passes, in turn, again and again until none of them fires or no more steps may be made.
 
-    With ``stop_after`` at most so many steps are made. BrokenPass, naming the pass, if one of them spoils the program.
+    BrokenPass, naming the pass, if one of them spoils the program.
     """
+    made = recorder.report.steps
     settled: Dict[Pass, Program] = {}  # by pass: the program in which it finds nothing more to do
     for _ in range(MOST_ROUNDS):
-        steps = len(report.steps)
+        steps = len(made)
         for number, one in enumerate(passes):
-            progress(f"pass {one.name}", number, len(passes))
+            recorder.progress(f"pass {one.name}", number, len(passes))
             if settled.get(one) is not program:
-                program = settled[one] = _checked(one, program, _run_pass(one, program, report, stop_after))
-        if len(report.steps) == steps:
+                program = settled[one] = _checked(one, program, _run_pass(one, program, recorder))
+        if len(made) == steps:
             return program
-    culprits = ", ".join(sorted({step.pass_name for step in report.steps[steps:]}))
+    culprits = ", ".join(sorted({step.pass_name for step in made[steps:]}))
     raise BrokenPass(f"no end after {MOST_ROUNDS} rounds; still firing: {culprits}")
 
 
-def _run_pass(one: Pass, program: Program, report: Report, stop_after: Optional[int]) -> Program:
+def _run_pass(one: Pass, program: Program, recorder: Recorder) -> Program:
+    report = recorder.report
     for _ in range(MOST_SWEEPS):
         report.begin(one.name)
         steps = len(report.steps)
         for rule in one.rules:
-            program = _sweep(one.name, rule, program, report, stop_after)
+            program = _sweep(one.name, rule, program, recorder)
         if len(report.steps) == steps:
             return program
     raise BrokenPass(f"pass {one.name}: no end after {MOST_SWEEPS} sweeps over the net")
 
 
-def _sweep(name: str, rule: Rule, program: Program, report: Report, stop_after: Optional[int]) -> Program:
+def _sweep(name: str, rule: Rule, program: Program, recorder: Recorder) -> Program:
     """Apply a rule from the first operator to the last."""
+    report = recorder.report
     start, steps, most = 0, len(report.steps), MOST_REWRITES * (1 + len(program.net.op))
-    while stop_after is None or len(report.steps) < stop_after:
+    while recorder.may_step:
         if len(report.steps) - steps > most:
             raise BrokenPass(f"pass {name}: no end after {most} rewrites in one sweep over the net")
         for match in rule.find(program, start):

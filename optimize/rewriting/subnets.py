@@ -7,10 +7,11 @@ of the net around it, from which the branch takes them by name.
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Set, Tuple
+from dataclasses import replace
+from typing import List, Sequence, Set, Tuple
 
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Progress, Report, quiet
+from optimize.rewriting.report import Recorder, quiet
 from optimize.rewriting.rewrite import MOST_ROUNDS, BrokenPass, Pass, run_passes
 from optimize.rewriting.shapes import SpecsByName
 from optimize.rewriting.single_assignment import names_in, single_assignment
@@ -21,34 +22,27 @@ from runtime_arm.netdef import Argument, NetDef, OperatorDef
 FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
 
 
-def run_passes_everywhere(
-    program: Program,
-    passes: Sequence[Pass],
-    report: Report,
-    stop_after: Optional[int] = None,
-    progress: Progress = quiet,
-) -> Program:
+def run_passes_everywhere(program: Program, passes: Sequence[Pass], recorder: Recorder) -> Program:
     """The program after all passes, in the net and in its sub-nets, repeated until none of them fires."""
+    inside = replace(recorder, progress=quiet)
     for _ in range(MOST_ROUNDS):
-        program = outside = run_passes(program, passes, report, stop_after, progress)
+        program = outside = run_passes(program, passes, recorder)
         for place, op in enumerate(outside.net.op):
             if op.full_type in FUNCTIONAL:
-                program = _with_optimised_nets(program, place, passes, report, stop_after)
+                program = _with_optimised_nets(program, place, passes, inside)
         if program is outside:
             return program
     raise BrokenPass(f"no end after {MOST_ROUNDS} rounds of passes in the net and its sub-nets")
 
 
-def _with_optimised_nets(
-    program: Program, place: int, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
-) -> Program:
+def _with_optimised_nets(program: Program, place: int, passes: Sequence[Pass], recorder: Recorder) -> Program:
     """The program after the passes have run inside the nets of the operator at this place."""
     for index, arg in enumerate(program.net.op[place].arg):
         if arg.n is None:
             continue
         op = program.net.op[place]
-        with report.inside(f"{arg.name} of {op.signature()}"):
-            net, weights = _optimised(program, op, arg.n, passes, report, stop_after)
+        with recorder.report.inside(f"{arg.name} of {op.signature()}"):
+            net, weights = _optimised(program, op, arg.n, passes, recorder)
         args: List[Argument] = [*op.arg]
         args[index] = arg.replace(n=net)
         if net is not arg.n:
@@ -57,7 +51,7 @@ def _with_optimised_nets(
 
 
 def _optimised(
-    program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], report: Report, stop_after: Optional[int]
+    program: Program, op: OperatorDef, net: NetDef, passes: Sequence[Pass], recorder: Recorder
 ) -> Tuple[NetDef, Weights]:
     """A net of the operator after the passes, and the program's weights, with new ones."""
     own = {*net.external_input, *(name for inner in net.op for name in inner.output)} - {"", *net.captures()}
@@ -69,10 +63,11 @@ def _optimised(
     known: List[SpecsByName] = [
         {name: specs.get(name) for name in inputs if name not in program.weights} for specs in program.known_specs
     ]
-    steps = len(report.steps)
+    made = recorder.report.steps
+    steps = len(made)
     inner = Program(whole, program.weights, known, _names_around(program, op))
-    after = run_passes_everywhere(inner, passes, report, stop_after)
-    if len(report.steps) == steps:
+    after = run_passes_everywhere(inner, passes, recorder)
+    if len(made) == steps:
         return net, program.weights
     return after.net.replace(external_input=net.external_input, external_output=net.external_output), after.weights
 

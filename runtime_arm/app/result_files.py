@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -165,10 +165,10 @@ _SINKS = {".npz": Stacked, ".jsonl": JsonLines, ".csv": Table}
 
 
 def sink_of(path: str) -> Sink:
-    """The file of that name; what it holds follows from its suffix, .npz for names without a known one."""
-    kind: Optional[Any] = _SINKS.get(os.path.splitext(path)[1].lower())
-    suffixes: List[str] = list(_SINKS)
-    if kind is None and os.path.splitext(path)[1].lower() in (".json", ".txt", ".png", ".jpg"):
-        raise UsageError(f"{path}: results are written as {', '.join(suffixes)}")
+    """The file of that name; what it holds follows from its suffix, .npz for names without one."""
+    suffix = os.path.splitext(path)[1].lower()
+    kind: Optional[Any] = _SINKS.get(suffix)
+    if kind is None and suffix[1:].isalpha():
+        raise UsageError(f"{path}: results are written as {', '.join(_SINKS)}")
     sink: Sink = (kind or Stacked)(path)
     return sink

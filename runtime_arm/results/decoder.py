@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 
-from runtime_arm.errors import UsageError
+from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 from runtime_arm.results.facts import Facts
@@ -42,6 +42,14 @@ class Setting(NamedTuple):
                 f"{', '.join(outputs)}; armnet describe PAIR --set outputs.{role}=NAME"
             )
         return np.asarray(outputs[name])[0] if np.ndim(outputs[name]) else np.asarray(outputs[name])
+
+    def matrix(self, outputs: Outputs, role: str) -> Array:
+        """That output as a matrix of float64. FeedError if it has other dimensions: the net is of another family."""
+        array = self.output(outputs, role).astype(np.float64)
+        if array.ndim < 2 or set(array.shape[:-2]) - {1}:
+            raise FeedError(f"the {role} are a matrix in networks of this task, and the net gives {list(array.shape)}")
+        matrix: Array = array.reshape(array.shape[-2:])
+        return matrix
 
     def number(self, key: str, default: float) -> float:
         """A number among the parameters. UsageError if it is something else."""

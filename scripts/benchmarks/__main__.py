@@ -18,6 +18,7 @@ from typing import Any, Dict, Mapping, Sequence
 
 from runtime_arm.app.command_line import Parser
 from runtime_arm.files import write_file
+from scripts import checkout  # noqa: F401
 from scripts.benchmarks import arm, models, networks, report, runtimes, scaling, sequences, tiny, whole_processes
 from scripts.benchmarks.part import Options, Part
 from scripts.benchmarks.picture import draw

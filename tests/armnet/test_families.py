@@ -86,6 +86,13 @@ def test_yolov8(fractions: bool) -> None:
     found_one(answer({"output0": columns}, labels=LABELS))
 
 
+@pytest.mark.parametrize("task", ["yolov5", "yolov8", "yolox", "nanodet"])
+def test_a_net_that_is_of_another_family_is_refused(task: str) -> None:
+    grid = np.zeros((1, 5 + CLASSES, 8, 8), np.float32)
+    with pytest.raises(armnet.errors.FeedError, match=r"the boxes are a matrix .*, and the net gives \[8, 8, 8\]"):
+        answer({"output0": grid}, task=task)
+
+
 def test_yolov8_tells_its_labels_and_its_poses_in_its_metadata() -> None:
     columns = np.zeros((1, 4 + 1 + 51, 84), np.float32)
     columns[0, :5, 7] = [*centre_size(in_letterbox(WANTED)), 0.9]

@@ -52,6 +52,13 @@ def test_the_promised_names_of_the_working_packages_can_be_imported(statement: s
     exec(statement, {})
 
 
+@pytest.mark.parametrize("name", ["optimize", "quantize", "pick_engines", "pack", "save_onnx", "save_tflite"])
+def test_what_is_no_pair_is_refused_with_the_way_to_one(name: str) -> None:
+    others = ["written"] if name in ("pack", "save_onnx", "save_tflite") else []
+    with pytest.raises(armnet.errors.UsageError, match=f"^{name} takes a Pair, got str: armnet.export makes"):
+        getattr(armnet, name)("model.onnx", *others)
+
+
 @pytest.mark.parametrize("package", ["armnet", "runtime_arm"])
 def test_type_checkers_see_the_names_that_are_imported_lazily(package: str) -> None:
     module = importlib.import_module(package)

@@ -141,6 +141,12 @@ def test_the_command_lists_and_empties(armnet: Armnet, folder: Path) -> None:
     assert "digits.onnx" in told
     row = next(line.split() for line in told.splitlines() if line.startswith("plans"))
     assert row[1:5] == ["3", "entries", "3", "kB"]
+    for number in range(12):
+        shutil.copytree(next(folder.iterdir()), folder / f"copy{number}")
+    named = [line.split() for line in armnet("cache")[1].splitlines() if line.startswith("pairs")]
+    assert [row[1:3] for row in named[10:]] == [["3", "more"]]
+    for number in range(12):
+        shutil.rmtree(folder / f"copy{number}")
     assert armnet("cache", "--empty", "nothing")[0] == 2
     status, out, _ = armnet("cache", "--empty", "--json")
     assert json.loads(out)["freed"] == facts["entries"][1]["nbytes"] + 3000

@@ -119,6 +119,10 @@ def test_what_may_be_meant_is_said(armnet: Armnet, words: Sequence[str], meant: 
     refused(armnet(*words), f"did you mean {meant}? armnet", "--help tells more")
 
 
+def test_dashes_alone_make_no_likeness(armnet: Armnet) -> None:
+    refused(armnet("run", "x", "y", "--version"), "unrecognized arguments: --version; armnet run --help tells more")
+
+
 def test_blobs_inputs_tasks_and_presets_that_may_be_meant_are_said(
     armnet: Armnet, digits: Path, tmp_path: Path
 ) -> None:

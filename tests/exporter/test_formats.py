@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,18 @@ COMPLETE = [row.suffixes[-1] for row in FORMATS]  # one model of each format, ev
 
 
 @pytest.mark.parametrize("paths", [[], ["a.onnx", "b.onnx"], ["a.txt"], ["a.prototxt"] * 2, ["a.pb", "b.pb", "c.pb"]])
-def test_files_that_do_not_form_a_model_are_refused(paths: List[str]) -> None:
+def test_files_that_do_not_form_a_model_are_refused(paths: List[str], tmp_path: Path) -> None:
+    files = [tmp_path / path for path in paths]
     for task in (export, support, lambda *files: witness(files, {})):
+        for file in files:
+            file.write_bytes(b"something")
         with pytest.raises(UsageError, match=r"cannot \w+ .*: give an \.onnx file, a \.tflite file, a \.prototxt and"):
-            task(*paths)
+            task(*files)
+        for file in set(files):
+            file.unlink()
+        if files:
+            with pytest.raises(UsageError, match=f"{re.escape(str(files[0]))}: no such file"):
+                task(*files)
 
 
 @pytest.mark.parametrize("suffixes", COMPLETE, ids="".join)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Recorder, Report
 from optimize.rewriting.rewrite import Pass, run_passes
 from runtime_arm import Predictor
 from runtime_arm.netdef import NetDef
@@ -47,7 +47,7 @@ class Outcome:
     def __init__(self, before: Pair, passes: Sequence[Pass], stop_after: Optional[int] = None):
         self.before = before
         self.report = Report()
-        self.program = run_passes(Program.of(before), passes, self.report, stop_after)
+        self.program = run_passes(Program.of(before), passes, Recorder(self.report, stop_after))
         self.after = self.program.pair(before)
 
     @property

@@ -14,6 +14,7 @@ from exporter import export
 from exporter.bundle.random_inputs import random_inputs
 from optimize import Report, optimize, pipeline
 from optimize.rewriting.program import Program
+from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import assert_same_numbers
@@ -110,5 +111,5 @@ def test_it_computes_the_same(shared: Path, files: str, shape: Any) -> None:
 @pytest.mark.parametrize(("files", "shape"), MODELS, ids=[Path(files.split()[-1]).stem for files, _ in MODELS])
 def test_reordering_to_save_memory_changes_no_bit(shared: Path, files: str, shape: Any) -> None:
     pair, _, feed = loaded(shared, files, shape)
-    reordered = run_passes(Program.of(pair), [pipeline.REORDERING], Report()).pair(pair)
+    reordered = run_passes(Program.of(pair), [pipeline.REORDERING], Recorder()).pair(pair)
     assert_same_numbers(pair, reordered, feed, 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from optimize import Report, optimize
-from optimize.rewriting.report import operator_counts, quiet
+from optimize.rewriting.report import Recorder, operator_counts
 from optimize.untangling import untangled
 from tests.optimize import kinds
 from tests.optimize.nets import ENOUGH, assert_same_numbers, pair_of, pair_of_net
@@ -58,11 +58,8 @@ def test_inner_loops_are_unrolled_first() -> None:
 
 
 def test_nets_without_known_trips_stay_as_they_are() -> None:
-    pair, report = (
-        pair_of(LIST, {"yes": np.array(True)}, {"x": (2, 6)}),
-        Report(),
-    )
-    assert untangled(pair, pair.inputs, {}, report, None, quiet) is pair
+    pair, report = pair_of(LIST, {"yes": np.array(True)}, {"x": (2, 6)}), Report()
+    assert untangled(pair, pair.inputs, {}, Recorder(report)) is pair
     assert not report.steps
 
 
@@ -74,10 +71,10 @@ def test_random_nets_compute_the_same_bit_for_bit() -> None:
     def check(drawn: RandomNet) -> None:
         nonlocal changed
         pair, report = pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape}), Report()
-        result = untangled(pair, pair.inputs, {}, report, None, quiet)
+        result = untangled(pair, pair.inputs, {}, Recorder(report))
         changed += bool(report.steps)
         assert_same_numbers(pair, result, drawn.feed(), 0)
-        assert untangled(result, pair.inputs, {}, Report(), None, quiet) is result
+        assert untangled(result, pair.inputs, {}, Recorder()) is result
 
     check()
     assert changed >= ENOUGH

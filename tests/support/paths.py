@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import subprocess
+import sys
 from pathlib import Path, PurePosixPath
-from typing import Any, List
+from typing import Any, Dict, List
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "demo"
@@ -29,3 +31,12 @@ def module_at(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def names_of_script(name: str) -> Dict[str, Any]:
+    """What a script of ``scripts/`` defines; it finds the modules beside it, as when it is started."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        return runpy.run_path(str(SCRIPTS / name))
+    finally:
+        sys.path.remove(str(SCRIPTS))

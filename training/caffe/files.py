@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from exporter.caffe.blob import Blob
@@ -9,11 +10,13 @@ from exporter.caffe.net import INPUT_LAYERS
 from exporter.caffe.prototxt import message_class
 from exporter.caffe.upgrade import upgraded
 from runtime_arm.errors import FormatError
+from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.pbtxt import problem_of
 
 PHASES = {"TRAIN": 0, "TEST": 1}
-Text = Union[str, bytes]
+Text = Union[str, bytes, "os.PathLike[str]"]  # a text, or the path of its file, as pycaffe takes it
+Content = Union[bytes, AnyPath]  # of a caffemodel, or the path of its file
 
 
 def parsed(text: Text, message: str, what: str) -> Any:
@@ -21,6 +24,8 @@ def parsed(text: Text, message: str, what: str) -> Any:
     from google.protobuf import text_format
 
     result = message_class(message)()
+    if isinstance(text, os.PathLike) or (isinstance(text, str) and text.endswith(".prototxt") and "\n" not in text):
+        text = bytes(map_file(text))
     try:
         text_format.Parse(text.decode("utf-8-sig", "replace") if isinstance(text, bytes) else text, result)
     except (text_format.ParseError, RecursionError) as error:
@@ -33,10 +38,10 @@ def net_of(text: Text) -> Any:
     return upgraded(parsed(text, "NetParameter", "net"))
 
 
-def weights_of(caffemodel: bytes) -> Dict[str, List[Blob]]:
+def weights_of(caffemodel: Content) -> Dict[str, List[Blob]]:
     """The blobs of each layer in a caffemodel of any dialect."""
     net = message_class("NetParameter")()
-    _parse(net, caffemodel, "caffemodel")
+    _parse(net, caffemodel if isinstance(caffemodel, bytes) else bytes(map_file(caffemodel)), "caffemodel")
     found: Dict[str, List[Blob]] = {}
     for layer in upgraded(net).layer:
         if layer.blobs:

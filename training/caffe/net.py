@@ -11,7 +11,7 @@ from exporter.caffe.blob import Blob
 from exporter.caffe.net import is_included, title
 from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError
 from runtime_arm.netdef import Array
-from training.caffe.files import PHASES, Text, caffemodel_of, input_shapes, named, net_of, weights_of
+from training.caffe.files import PHASES, Content, Text, caffemodel_of, input_shapes, named, net_of, weights_of
 from training.caffe.fillers import filled
 from training.caffe.layers import make_layer
 from training.caffe.layers.layer import Layer
@@ -29,14 +29,14 @@ class Parameter(NamedTuple):
 
 
 class Net:
-    """``Net(net_text, caffemodel=None, phase="TEST")``.
+    """``Net(net_text, caffemodel=None, phase="TEST")``: the contents of both files, or their paths.
 
     ``blobs[name]`` and ``params[layer][i]`` are Blobs with ``data`` and ``diff``. ``inputs`` are the tops of input and
     data layers, which take any shape; ``outputs`` the blobs that no layer reads, in the order in which they are
     written. FormatError, ExportError or UsageError, naming the layer, for texts, layers and shapes that do not fit.
     """
 
-    def __init__(self, net_text: Text, caffemodel: Optional[bytes] = None, phase: str = "TEST", seed: int = 0):
+    def __init__(self, net_text: Text, caffemodel: Optional[Content] = None, phase: str = "TEST", seed: int = 0):
         if phase not in PHASES:
             raise UsageError(f"phase must be TRAIN or TEST, got {phase!r}")
         self._proto = net_of(net_text)
@@ -53,8 +53,7 @@ class Net:
             self._add(proto, phase == "TRAIN", given.get(proto.name, ()))
         self._wiring = list(self._wired())
         self.outputs = self._unread()
-        for proto, layer in self.layers:
-            self._run(proto, layer, trial=True)
+        self.reshape()
 
     def _add(self, proto: Any, training: bool, given: Sequence[Blob]) -> None:
         shapes = input_shapes(proto)
@@ -104,6 +103,11 @@ class Net:
         for proto, layer in self.layers:
             self._run(proto, layer)
         return {name: self.blobs[name].data.copy() for name in self.outputs}
+
+    def reshape(self) -> None:
+        """Give every blob the shape that follows from those of the inputs, as ``forward`` does, too."""
+        for proto, layer in self.layers:
+            self._run(proto, layer, trial=True)
 
     def _run(self, proto: Any, layer: Layer, trial: bool = False) -> None:
         """Run a layer; on trial, to learn shapes, its parameters stay."""
@@ -229,7 +233,7 @@ class Net:
         """The caffemodel."""
         return caffemodel_of(self.name, [(proto, layer.blobs) for proto, layer in self.layers])
 
-    def copy_from(self, caffemodel: bytes) -> None:
+    def copy_from(self, caffemodel: Content) -> None:
         """Take the parameters of layers with the same names. FormatError if a shape does not fit."""
         for name, blobs in weights_of(caffemodel).items():
             for own, other in zip(self.params.get(name, ()), blobs):

@@ -8,19 +8,20 @@ import numpy as np
 
 from runtime_arm.errors import FeedError, FormatError
 from runtime_arm.netdef import Array
-from training.caffe.files import Text, parsed, read_solverstate, solverstate_of
+from training.caffe.files import Content, Text, parsed, read_solverstate, solverstate_of
 from training.caffe.net import Net
 from training.caffe.rules import clip_factor, decayed, rate_at, rule_of, steps_done
 
 
 class Solver:
-    """``Solver(solver_text, net_text, caffemodel=None)``; ``net`` is the train net, ``iteration`` counts the steps.
+    """``Solver(solver_text, net_text, caffemodel=None)``: contents of files, or their paths; ``net`` is the train net,
+    ``iteration`` counts the steps.
 
     The net's file that the solver's text may name is not read: net_text is it. FormatError, ExportError or UsageError
     for texts that do not fit.
     """
 
-    def __init__(self, solver_text: Text, net_text: Text, caffemodel: Optional[bytes] = None):
+    def __init__(self, solver_text: Text, net_text: Text, caffemodel: Optional[Content] = None):
         self._proto = parsed(solver_text, "SolverParameter", "solver")
         self._rule = rule_of(self._proto)
         self._kind = self._proto.regularization_type or "L2"

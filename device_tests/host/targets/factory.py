@@ -40,6 +40,8 @@ def target_of(name: str, python: str = "python3", with_driver: bool = False) -> 
         from device_tests.host.targets.full_system import FullSystemTarget
 
         return FullSystemTarget(name)
+    if "@" in name:
+        raise UsageError(f"no target {name!r}; did you mean 'ssh://{name}'?")
     raise UsageError(f"no target {name!r}; there are {', '.join(row[0] for row in known_targets())}")
 
 

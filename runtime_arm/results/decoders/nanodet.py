@@ -25,8 +25,7 @@ _MEAN, _STD = [103.53, 116.28, 123.675], [57.375, 57.12, 58.395]
 
 def decode(outputs: Outputs, setting: Setting) -> Result:
     """Boxes."""
-    rows = setting.output(outputs, "boxes").astype(np.float64)
-    rows = rows.reshape(-1, rows.shape[-1])
+    rows = setting.matrix(outputs, "boxes")
     bins = int(setting.number("bins", BINS)) + 1
     strides = setting.strides(PLUS)
     place, stride = cells(setting.frame.input_height, setting.frame.input_width, strides)

@@ -24,8 +24,7 @@ _FRACTIONS = 2.0  # no size of a box exceeds this where sizes are fractions
 
 def decode(outputs: Outputs, setting: Setting) -> Result:
     """Boxes."""
-    rows = setting.output(outputs, "boxes").astype(np.float64)
-    rows = rows.reshape(-1, rows.shape[-1])
+    rows = setting.matrix(outputs, "boxes")
     scores = rows[:, 4:5] * rows[:, 5:]
     return chosen(rows[:, :4], scores, setting)
 

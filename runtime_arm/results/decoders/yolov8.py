@@ -25,10 +25,9 @@ STRIDES = ((8, 16, 32), (8, 16, 32, 64), (16, 32))
 
 def decode(outputs: Outputs, setting: Setting) -> Result:
     """Boxes, with points if the model finds poses."""
-    columns = setting.output(outputs, "boxes").astype(np.float64)
+    columns = setting.matrix(outputs, "boxes")
     if setting.parameters.get("selected"):
         return _selected(columns.reshape(-1, 6), setting)
-    columns = columns.reshape(-1, columns.shape[-1])
     points, more = int(setting.number("points", 0)), int(setting.number("coefficients", 0))
     end = len(columns) - 3 * points - more
     if end < 5:

@@ -23,8 +23,7 @@ _COCO = 80
 
 def decode(outputs: Outputs, setting: Setting) -> Result:
     """Boxes."""
-    rows = setting.output(outputs, "boxes").astype(np.float64)
-    rows = rows.reshape(-1, rows.shape[-1])
+    rows = setting.matrix(outputs, "boxes")
     boxes = rows[:, :4]
     if not setting.parameters.get("decoded"):
         place, stride = cells(setting.frame.input_height, setting.frame.input_width, setting.strides(STRIDES))

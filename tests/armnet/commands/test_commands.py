@@ -229,6 +229,13 @@ def test_a_misspelled_command_is_told_with_the_one_that_is_meant(armnet: Armnet)
     _, _, told = armnet("exprot", "model.onnx")
     assert told == "armnet: there is no command 'exprot'; did you mean 'export'? armnet --help tells more\n"
     refused(armnet("frobnicate"), "there are export, models", "armnet --help")
+    assert "did you mean '--version'?" in armnet("version")[2]
+
+
+def test_help_is_a_word_too(armnet: Armnet) -> None:
+    assert armnet("help") == armnet("--help") == armnet()
+    assert armnet("help", "run") == armnet("run", "--help")
+    refused(armnet("help", "rnu"), "did you mean 'run'?")
 
 
 def test_an_output_that_cannot_be_written_is_refused(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
@@ -236,7 +243,9 @@ def test_an_output_that_cannot_be_written_is_refused(armnet: Armnet, digits: Pat
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file"), "file")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / "file" / "pair"), "file")
     picture = DEMO / "pictures" / "digit_1.png"
-    refused(armnet("run", digits, "--input", picture, "--output", tmp_path / "nowhere" / "out.npz"), "out.npz")
+    refused(
+        armnet("run", digits, "--input", picture, "--output", tmp_path / "nowhere" / "out.npz"), "there is no folder"
+    )
     assert (tmp_path / "file").read_text() == "in the way"
 
 

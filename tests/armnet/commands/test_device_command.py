@@ -184,6 +184,7 @@ class TestRefusals:
 
     def test_invalid_targets_pairs_bundles_and_inputs(self, armnet: Armnet, digits: Path, tmp_path: Path) -> None:
         refused(armnet("device", "bench", "toaster", digits), "no target 'toaster'; there are local, emulated:arm64")
+        refused(armnet("device", "bench", "pi@toaster", digits), "did you mean 'ssh://pi@toaster'?")
         refused(armnet("device", "bench", "ssh://-oProxyCommand=x", digits), "is not an address")
         refused(armnet("device", "bench", "local", tmp_path / "nowhere"), "nowhere")
         refused(armnet("device", "test", "local", "--bundle", tmp_path / "nowhere.pyz"), "nowhere.pyz: no such bundle")

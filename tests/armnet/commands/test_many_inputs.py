@@ -69,6 +69,13 @@ def save_damaged(folder: Path) -> Dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("name", ["found.xml", "found.json", "drawn.PNG"])
+def test_results_are_not_written_as_what_they_are_not(armnet: Armnet, digits: Path, tmp_path: Path, name: str) -> None:
+    refused(
+        armnet("run", digits, SEVEN, "--output", tmp_path / name), name, "results are written as .npz, .jsonl, .csv"
+    )
+
+
 def test_a_folder_of_every_sort_of_picture(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     readable, damaged = save_readable(tmp_path), save_damaged(tmp_path)
     with wave.open(str(tmp_path / "sound.wav"), "wb") as file:  # the net takes none: not searched for

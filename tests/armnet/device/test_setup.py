@@ -38,7 +38,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_pi_gets_its_packages(device: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["setup", "pi", "--tests"]) == 0, capfd.readouterr().err
+    assert main(["setup", "pi", "local", "--tests"]) == 0, capfd.readouterr().err
     calls = device.read_text()
     assert "apt-get install --yes --no-install-recommends python3 python3-numpy" in calls
     assert "python3-pytest" in calls
@@ -48,7 +48,7 @@ def test_a_phone_gets_its_packages_and_an_ssh_server(
     armnet: Armnet, device: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFIX", "/data/data/com.termux/files/usr")
-    status, out, _ = armnet("setup", "termux", "--tests", "--json")
+    status, out, _ = armnet("setup", "termux", "local", "--tests", "--json")
     assert status == 0
     facts = json.loads(out)
     assert facts["installed_on"] == "local"
@@ -94,6 +94,7 @@ def test_what_fails_there_is_told_and_the_status_is_2(
 
 
 def test_mistakes_of_the_target(armnet: Armnet) -> None:
+    refused(armnet("setup", "pi"), "give the machine", "local for this one")
     refused(armnet("setup", "pi", "emulated:arm64"), "takes ssh://[USER@]HOST[:PORT]", "'emulated:arm64'")
     refused(armnet("setup", "pi", "ssh://-oProxyCommand=x"), "is not an address")
 

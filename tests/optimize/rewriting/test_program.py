@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optimize import pipeline
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
 from optimize.rewriting.single_assignment import names_in
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
@@ -25,7 +25,7 @@ FOLDING = [kinds.convolving, kinds.normalising, kinds.scaling, kinds.copying, ki
 def test_readers_and_writers_are_kept_up_to_date(drawn: RandomNet, branched: bool) -> None:
     net = with_branch(drawn.net) if branched else drawn.net
     before = Program.of(pair_of_net(net, drawn.weights, {"x": drawn.shape}))
-    program = run_passes(before, pipeline.ALL, Report())
+    program = run_passes(before, pipeline.ALL, Recorder())
     anew = Program(program.net, program.weights, [{"x": spec} for spec in before.specs("x")])
     known = names_in(before.net) | names_in(program.net)
     for name in sorted(known - {""}):

@@ -9,7 +9,7 @@ import pytest
 
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Match, Program, Rewrite
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Recorder, Report
 from optimize.rewriting.rewrite import BrokenPass, Pass, Refusal, Rule, run_passes
 from runtime_arm.netdef import OperatorDef
 from tests.optimize.nets import Outcome, lines, pair_of
@@ -164,11 +164,11 @@ def test_a_pass_looks_at_a_net_again_only_if_another_pass_changed_it() -> None:
 
     idle = Pass("idle", (Rule(nothing, lambda program, match: Rewrite()),))
     program = Program.of(pair_of(CHAIN))
-    run_passes(program, [idle, MERGE_RELUS], Report(), progress=lambda text, done, total: told.append(text))
+    run_passes(program, [idle, MERGE_RELUS], Recorder(progress=lambda text, done, total: told.append(text)))
     assert looked == [3, 2]
     assert told == ["pass idle", "pass merge_relus"] * 2
     looked.clear()
-    run_passes(program, [MERGE_RELUS, idle], Report())
+    run_passes(program, [MERGE_RELUS, idle], Recorder())
     assert looked == [2]
 
 
@@ -227,5 +227,5 @@ def test_a_report_lists_each_refusal_once() -> None:
 
 def test_without_passes_the_net_stays_as_it_is() -> None:
     pair = pair_of(CHAIN)
-    assert run_passes(Program.of(pair), [], Report()).pair(pair) == pair
+    assert run_passes(Program.of(pair), [], Recorder()).pair(pair) == pair
     assert lines(pair.predict_net.to_text())[1:] == ["Relu(x) -> a", "Relu(a) -> b", "Sigmoid(b) -> y"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,26 @@ def test_a_loss_falls() -> None:
     solver = Solver(SGD, NET)
     losses = [float(solver.step(batch())["loss"]) for _ in range(20)]
     assert losses[-1] < 0.2 * losses[0]
+
+
+def test_files_may_be_given_as_pycaffe_takes_them(tmp_path: Path) -> None:
+    text, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
+    text.write_text(NET)
+    weights.write_bytes(Net(NET, seed=7).save())
+    for files in ((text, weights), (str(text), str(weights))):
+        np.testing.assert_array_equal(Net(*files).params["fc"][0].data, Net(NET, seed=7).params["fc"][0].data)
+    with pytest.raises(ArmnetError, match=r"nowhere\.prototxt: No such file"):
+        Net(str(tmp_path / "nowhere.prototxt"))
+
+
+def test_blobs_take_the_shapes_that_follow_from_the_inputs() -> None:
+    net = Net(DATA + PRODUCT % ("fc", "x", "y", "", 2))
+    net.blobs["x"].reshape(7, 3)
+    net.reshape()
+    assert net.blobs["y"].shape == (7, 2)
+    net.blobs["x"].reshape((5, 3))
+    net.blobs["x"].data[...] = 1
+    assert net.forward()["y"].shape == (5, 2)
 
 
 def test_shared_parameters_are_one_blob_that_both_layers_change() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from optimize.passes.moving.widen_halves import PASS
 from optimize.rewriting.program import Program
-from optimize.rewriting.report import Report
+from optimize.rewriting.report import Recorder, Report
 from optimize.rewriting.rewrite import run_passes
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
@@ -30,9 +30,9 @@ def pair_of_halves(net: str, x: Any, **weights: Any) -> Pair:
 
 
 def widened(pair: Pair) -> List[str]:
-    program = run_passes(Program.of(pair), [PASS], Report())
+    program = run_passes(Program.of(pair), [PASS], Recorder())
     again = Report()
-    assert run_passes(program, [PASS], again).net == program.net
+    assert run_passes(program, [PASS], Recorder(again)).net == program.net
     assert not again.steps
     return lines(program.net.replace(name="", external_input=(), external_output=()).to_text())
 
