@@ -27,10 +27,12 @@ def to_caffe2(pair: Pair) -> Pair:
     program = Program.of(pair.check())
     made = Bytes(program)
     ops: List[OperatorDef] = []
+    sources: List[OperatorDef] = []  # of each of ops
     for op in program.net.op:
         try:
             for part in _of_caffe2(op, program):
                 ops += made.translated(part)
+            sources += [op] * (len(ops) - len(sources))
         except ArmnetError as error:
             raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
     read = {name for op in ops for name in op.reads()}
@@ -42,9 +44,10 @@ def to_caffe2(pair: Pair) -> Pair:
     net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names))
     init = init.replace(op=tuple(fills), external_output=tuple(names))
     result = pair.replace(init_net=init, predict_net=net, tuning=None).check()
-    refusals = Program.of(result).inference_refusals
-    if refusals:
-        raise ExportError(f"Caffe2's operators refuse what they would read: {refusals[0]}")
+    for place, refusal in Program.of(result).inference_refusals.items():
+        # What the pair's own operator refuses, too, are sizes that were taken for open ones.
+        if all(program.specs(name)[0] is not None for name in sources[place].output if name):
+            raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
     return result
 
 
@@ -52,7 +55,27 @@ def _of_caffe2(op: OperatorDef, program: Program) -> List[OperatorDef]:
     """ONNX's operators that Caffe2 has, too, but not quite: the Sign of NaN is 0 there."""
     if op.full_type == "onnx.Sign":
         return [op.replace(domain="")]
+    if op.full_type == "onnx.Softmax":
+        return _softmax(op, program)
     return _softplus(op, program) if op.full_type == "onnx.Softplus" else [op]
+
+
+def _softmax(op: OperatorDef, program: Program) -> List[OperatorDef]:
+    """Caffe2's makes one row of the axis and all behind it: the axis becomes the last one."""
+    (x,), (y,), dims = op.input, op.output, program.dims(op.input[0])
+    if dims is None:
+        raise ExportError("it is not known how many dimensions it reads")
+    last = len(dims) - 1
+    axis = op.get_int("axis", -1) % len(dims)
+    if axis == last:
+        return [OperatorDef.of("Softmax", [x], [y], name=op.name, axis=last)]
+    order = [*(one for one in range(len(dims)) if one != axis), axis]
+    moved, result = (program.fresh(f"{y}_{what}") for what in ("last", "moved"))
+    return [
+        OperatorDef.of("Transpose", [x], [moved], axes=order),
+        OperatorDef.of("Softmax", [moved], [result], name=op.name, axis=last),
+        OperatorDef.of("Transpose", [result], [y], axes=[order.index(one) for one in range(len(dims))]),
+    ]
 
 
 def _softplus(op: OperatorDef, program: Program) -> List[OperatorDef]:
