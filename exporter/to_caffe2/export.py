@@ -30,6 +30,7 @@ def to_caffe2(pair: Pair) -> Pair:
     sources: List[OperatorDef] = []  # of each of ops
     for op in program.net.op:
         try:
+            _check_nets(op)
             for part in _of_caffe2(op, program):
                 ops += made.translated(part)
             sources += [op] * (len(ops) - len(sources))
@@ -49,6 +50,18 @@ def to_caffe2(pair: Pair) -> Pair:
         if all(program.specs(name)[0] is not None for name in sources[place].output if name):
             raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
     return result
+
+
+def _check_nets(op: OperatorDef) -> None:
+    """ExportError for nets inside with other operators than Caffe2's, or of which an If takes outputs by position."""
+    for net in op.subnets():
+        for inner in net.op:
+            if inner.domain not in ("", "caffe2"):
+                raise ExportError(f"Caffe2 has no {inner.full_type}, which its net {net.name!r} holds")
+            _check_nets(inner)
+        written = {name for inner in net.op for name in inner.output}
+        if op.full_type == "If" and op.output and written.isdisjoint(op.output):
+            raise ExportError(f"Caffe2 takes outputs by name, and its net {net.name!r} does not write {op.output[0]!r}")
 
 
 def _of_caffe2(op: OperatorDef, program: Program) -> List[OperatorDef]:

@@ -182,3 +182,21 @@ def test_packed_weights_are_refused_with_what_to_do() -> None:
     pair = pair_of(NET, weights(), SHAPES)
     with pytest.raises(ArmnetError, match="before it was optimised, or quantised in its weights alone"):
         to_caffe2(quantize(pair, None))
+
+
+@pytest.mark.parametrize(
+    ("branch", "reason"),
+    [
+        ("-> y\n Relu(x) -> y", None),
+        ("-> z\n Relu(x) -> z", "by name.*does not write 'y'"),
+        ("-> y\n onnx.HardSwish(x) -> y", "no onnx.HardSwish, which its net 'b' holds"),
+    ],
+)
+def test_branches_hold_caffe2s_operators_and_write_outputs_by_name(branch: str, reason: Any) -> None:
+    text = f'If(c) -> y  then_net={{\n net "b": {branch}\n }} else_net={{\n net "e": -> y\n Tanh(x) -> y\n }}'
+    pair = pair_of(f'net "n": x, c -> y\n {text}', shapes={"x": (2, 3), "c": ()})
+    if reason is None:
+        assert types(to_caffe2(pair)) == ["If"]
+    else:
+        with pytest.raises(ArmnetError, match=reason):
+            to_caffe2(pair)
