@@ -54,7 +54,8 @@ class Calibration(NamedTuple):
 
 
 class _Statistics:
-    """Of one blob: its range and means, and a histogram once the range is known."""
+    """Of one blob: its range and means, and a histogram once the range is known. low: minus infinity of a blob that
+    holds it, as what a Softmax shall leave out does; of such a blob nothing else is known."""
 
     def __init__(self) -> None:
         self.low, self.high = math.inf, -math.inf
@@ -78,15 +79,21 @@ class _Statistics:
         if not values.size:
             return
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
-        if values.ndim > 1:
+        if values.ndim > 1 and self.has_range:
             axis = 1 if values.ndim == 4 else values.ndim - 1
             others = tuple(index for index in range(values.ndim) if index != axis)
             sums = values.sum(axis=others, dtype=np.float64)
             self.sums = sums if self.sums.shape != sums.shape else self.sums + sums
             self.rows += values.size // values.shape[axis]
 
+    @property
+    def has_range(self) -> bool:
+        return -math.inf < self.low <= self.high
+
     def count(self, values: Array, alike: bool) -> None:
         """alike: a value counts as the reciprocal of the mean square of its sample."""
+        if not self.has_range:
+            return
         if not self.histogram.size:
             self.histogram = np.zeros(BINS)
         square = float(np.square(values, dtype=np.float64).mean()) if alike and values.size else 1.0
@@ -102,9 +109,10 @@ def calibrated(
     progress: Progress = quiet,
     folder: Optional[AnyPath] = None,
 ) -> Calibration:
-    """The range and the means of each named blob. folder: keeps what was measured so far, and lets a run go on.
+    """The range and the means of each named blob but those that hold minus infinity. folder: keeps what was measured so
+    far, and lets a run go on.
 
-    UsageError for no samples, an unknown method, and blobs that are not finite.
+    UsageError for no samples, an unknown method, and blobs that hold infinity or what is no number.
     """
     if method not in METHODS:
         raise UsageError(f"calibration can be {', '.join(METHODS)}; got {method!r}")
@@ -118,7 +126,7 @@ def calibrated(
             number, place = divmod(step, len(samples))
             progress("calibrate", step, total)
             for name, values in blobs_of(predictor, names, samples[place]):
-                if not bool(np.isfinite(values).all()):
+                if values.size and not values.max() < math.inf:
                     raise UsageError(f"blob {name!r} is not finite on sample {place + 1}")
                 if number:
                     found[name].count(values, method == "mse")
@@ -126,7 +134,7 @@ def calibrated(
                     found[name].meet(values)
             kept.write(_to_be_kept(step + 1, found), "calibration", method, *names, now=step + 1 == total)
     choose = {"minmax": _whole, "percentile": _percentile, "mse": _least_error, "entropy": _least_divergence}[method]
-    met = {name: statistics for name, statistics in found.items() if statistics.low <= statistics.high}
+    met = {name: statistics for name, statistics in found.items() if statistics.has_range}
     return Calibration(
         {name: choose(statistics) for name, statistics in met.items()},
         {name: statistics.sums / statistics.rows for name, statistics in met.items() if statistics.rows},
