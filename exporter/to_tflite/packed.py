@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, List, Optional, Tuple
+from typing import Collection, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,20 +12,25 @@ from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
 LEAST = 256  # elements of a constant that is worth an operation
+LEAST_ROW = 4  # elements whose multiples of one number are no accident
+MOST = 127
 
 Stored = Tuple[Array, Optional[Quantization]]
 
 
 def pack_constants(graph: Graph, pair: Pair) -> None:
     """Store float32 constants as the pair does, in halves or in int8 with scales of filters, where that changes no
-    number."""
-    ops = pair.predict_net.op
-    halves, scales = any(op.type == "HalfToFloat" for op in ops), list(_scales(pair))
+    number. So are those that came from a file of such numbers, which they tell."""
+    large = {
+        number: tensor.value
+        for number, tensor in enumerate(graph.tensors)
+        if tensor.value is not None and tensor.value.dtype == np.float32 and tensor.value.size >= LEAST
+    }
+    packed = any(op.type == "HalfToFloat" for op in pair.predict_net.op)
+    halves, scales = packed or _are_halves(large.values()), list(_scales(pair))
     added: List[Operation] = []
-    for number, tensor in enumerate(list(graph.tensors)):
-        value = tensor.value
-        if value is None or value.dtype != np.float32 or value.size < LEAST:
-            continue
+    for number, value in large.items():
+        tensor = graph.tensors[number]
         found = _integers(value, scales) or (_half(value) if halves else None)
         if found is not None:
             stored, quantization = found
@@ -45,21 +50,48 @@ def _scales(pair: Pair) -> Iterator[Array]:
             yield scale.astype(np.float32)
 
 
+def _are_halves(values: Collection[Array]) -> bool:
+    """Whether most of the numbers came from a file of float16, in which some may have been too small for that."""
+    return 2 * sum(value.size for value in values if _half(value) is not None) > sum(value.size for value in values)
+
+
 def _half(value: Array) -> Optional[Stored]:
     with np.errstate(over="ignore"):
         half = value.astype(np.float16)
     return (half, None) if np.array_equal(half.astype(np.float32), value) else None
 
 
-def _integers(value: Array, scales: Iterable[Array]) -> Optional[Stored]:
-    """As int8 with one of these scales along the first or the last dimension, where filters are in TFLite."""
-    for scale in scales:
-        for axis in (0, value.ndim - 1):
-            if value.shape[axis] != scale.size or value.ndim < 2:
-                continue
-            along = scale.reshape([-1 if at == axis else 1 for at in range(value.ndim)])
-            steps = np.clip(np.rint(value / along), -127, 127).astype(np.int8)
-            if np.array_equal(steps * along, value):
-                zeros = (0,) * scale.size
-                return steps, Quantization(tuple(float(one) for one in scale), zeros, axis)
+def _integers(value: Array, scales: Sequence[Array]) -> Optional[Stored]:
+    """As int8 along the first or last dimension, where filters are in TFLite, with one of these scales or with those
+    that the numbers tell."""
+    for axis in (0, value.ndim - 1) if value.ndim > 1 else ():
+        moved = np.moveaxis(value, axis, 0)
+        rows = moved.reshape(len(moved), -1)
+        for scale in [one for one in scales if one.size == len(rows)] or _own_scales(rows):
+            if bool(_fits(rows, scale).all()):
+                steps = np.rint(rows / scale[:, np.newaxis]).astype(np.int8).reshape(moved.shape)
+                stored = np.ascontiguousarray(np.moveaxis(steps, 0, axis))
+                return stored, Quantization(tuple(map(float, scale)), (0,) * scale.size, axis)
     return None
+
+
+def _fits(rows: Array, scales: Array) -> Array:
+    """Whether each row holds int8 times its scale."""
+    steps = np.clip(np.rint(rows / scales[:, np.newaxis]), -MOST, MOST)
+    return np.asarray((steps * scales[:, np.newaxis] == rows).all(axis=1))
+
+
+def _own_scales(rows: Array) -> Sequence[Array]:
+    """Those of which the largest number of each row is 127, if the rows hold such: they came from a file of int8."""
+    largest = np.abs(rows).max(axis=1, initial=0)
+    if rows.shape[1] < LEAST_ROW or not np.isfinite(largest).all():
+        return ()
+    near = np.where(largest > 0, largest, MOST) / np.float32(MOST)
+    tried = [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))]  # a quotient is rounded
+    probe = slice(largest.argmax(), largest.argmax() + 1)
+    if not any(bool(_fits(rows[probe], one[probe])[0]) for one in tried):
+        return ()
+    scales = near
+    for one in tried:
+        scales = np.where(_fits(rows, one), one, scales)
+    return [scales]
