@@ -13,6 +13,7 @@ from runtime_arm.pair.pair import Pair
 
 LEAST = 256  # elements of a constant that is worth an operation
 LEAST_ROW = 4  # elements whose multiples of one number are no accident
+FEW, FEW_ROWS = 1 << 12, 4  # elements, and filters, that are looked at first
 MOST = 127
 
 Stored = Tuple[Array, Optional[Quantization]]
@@ -56,9 +57,14 @@ def _are_halves(values: Collection[Array]) -> bool:
 
 
 def _half(value: Array) -> Optional[Stored]:
+    if not _is_half(value.reshape(-1)[:FEW]) or not _is_half(value):
+        return None
+    return value.astype(np.float16), None
+
+
+def _is_half(value: Array) -> bool:
     with np.errstate(over="ignore"):
-        half = value.astype(np.float16)
-    return (half, None) if np.array_equal(half.astype(np.float32), value) else None
+        return np.array_equal(value.astype(np.float16), value)
 
 
 def _integers(value: Array, scales: Sequence[Array]) -> Optional[Stored]:
@@ -66,8 +72,8 @@ def _integers(value: Array, scales: Sequence[Array]) -> Optional[Stored]:
     that the numbers tell."""
     for axis in (0, value.ndim - 1) if value.ndim > 1 else ():
         moved = np.moveaxis(value, axis, 0)
-        rows = moved.reshape(len(moved), -1)
-        for scale in [one for one in scales if one.size == len(rows)] or _own_scales(rows):
+        for scale in [one for one in scales if one.size == len(moved)] or _own_scales(moved):
+            rows = moved.reshape(len(moved), -1)
             if bool(_fits(rows, scale).all()):
                 steps = np.rint(rows / scale[:, np.newaxis]).astype(np.int8).reshape(moved.shape)
                 stored = np.ascontiguousarray(np.moveaxis(steps, 0, axis))
@@ -81,17 +87,23 @@ def _fits(rows: Array, scales: Array) -> Array:
     return np.asarray((steps * scales[:, np.newaxis] == rows).all(axis=1))
 
 
-def _own_scales(rows: Array) -> Sequence[Array]:
-    """Those of which the largest number of each row is 127, if the rows hold such: they came from a file of int8."""
-    largest = np.abs(rows).max(axis=1, initial=0)
-    if rows.shape[1] < LEAST_ROW or not np.isfinite(largest).all():
-        return ()
-    near = np.where(largest > 0, largest, MOST) / np.float32(MOST)
-    tried = [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))]  # a quotient is rounded
-    probe = slice(largest.argmax(), largest.argmax() + 1)
-    if not any(bool(_fits(rows[probe], one[probe])[0]) for one in tried):
-        return ()
-    scales = near
-    for one in tried:
-        scales = np.where(_fits(rows, one), one, scales)
-    return [scales]
+def _own_scales(filters: Array) -> List[Array]:
+    """The scales of numbers that came from a file of int8: 127 of its steps are the largest number of a filter."""
+    if filters.size < LEAST_ROW * len(filters) or _scales_of_rows(filters[:FEW_ROWS]) is None:
+        return []
+    found = _scales_of_rows(filters)
+    return [] if found is None else [found]
+
+
+def _scales_of_rows(filters: Array) -> Optional[Array]:
+    rows = filters.reshape(len(filters), -1)
+    largest = np.abs(rows).max(axis=1)
+    if not bool(np.isfinite(largest).all()):
+        return None
+    scales = np.where(largest > 0, largest, np.float32(MOST)) / np.float32(MOST)
+    fitting = _fits(rows, scales)
+    for limit in (np.inf, 0.0):  # the quotient is rounded
+        other = np.nextafter(scales, np.float32(limit))
+        fits = _fits(rows, other) & ~fitting
+        scales, fitting = np.where(fits, other, scales), fitting | fits
+    return scales if bool(fitting.all()) else None

@@ -55,15 +55,14 @@ class Calibration(NamedTuple):
 
 class _Statistics:
     """Of one blob: its range and means, and a histogram once the range is known. low: minus infinity of a blob that
-    holds it, as what a Softmax shall leave out does; of such a blob nothing else is known."""
+    holds it, as what a Softmax shall leave out does; of such a blob nothing else is known. alike: a histogram in which
+    a value counts as the reciprocal of its sample's mean square."""
 
     def __init__(self) -> None:
         self.low, self.high = math.inf, -math.inf
         self.sums, self.rows = np.zeros(0), 0
         self.histogram: Array = np.zeros(0)
-        self.alike: Array = np.zeros(
-            0
-        )  # the same, in which a value counts as the reciprocal of its sample's mean square
+        self.alike: Array = np.zeros(0)
 
     @staticmethod
     def of(arrays: Mapping[str, Array], prefix: str) -> _Statistics:
@@ -100,12 +99,11 @@ class _Statistics:
             return
         if not self.histogram.size:
             self.histogram, self.alike = np.zeros(BINS), np.zeros(BINS)
-        square = float(np.square(values, dtype=np.float64).mean()) if values.size else 0.0
         if self.low < self.high and values.size:
             counts = np.histogram(values, BINS, (self.low, self.high))[0]
+            square = float(np.square(values, dtype=np.float64).mean())
             self.histogram += counts
-            if square > 0:
-                self.alike += counts / square
+            self.alike += counts / square if square > 0 else 0
 
 
 def calibrated(
