@@ -217,8 +217,8 @@ def test_ways_are_judged_by_both_halves_of_the_samples_together(
     pair: Pair, ratios: Mapping[str, Sequence[float]], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Net:
-        def ranges(self, method: str, part: Sequence[int]) -> str:
-            return method
+        def ranges(self, methods: Sequence[str], part: Sequence[int]) -> Dict[str, str]:
+            return {method: method for method in methods}
 
         def build(self, method: str, *others: object) -> str:
             return method
@@ -231,8 +231,8 @@ def test_ways_are_judged_by_both_halves_of_the_samples_together(
             return ratios[method][self.half]
 
     monkeypatch.setattr(builders, "OutputNoise", Noise)
-    ways: Any = [(Net(), method) for method in ratios]
-    assert builders._best(ways, pair, [0, 1, 2, 3])[1] == chosen
+    nets: Any = [Net()]
+    assert builders._best(nets, list(ratios), pair, [0, 1, 2, 3])[1] == chosen
 
 
 @pytest.mark.parametrize("calibration", ["mse", "auto"])
