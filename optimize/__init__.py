@@ -204,4 +204,4 @@ def _warnings(pair: Pair, program: Program) -> Sequence[str]:
         for info in pair.inputs
         if info.shape is None or info.dtype is None
     ]
-    return [*unknown, *(f"shapes are not known behind {refusal}" for refusal in program.inference_refusals)]
+    return [*unknown, *(f"shapes are not known behind {refusal}" for refusal in program.inference_refusals.values())]

@@ -27,10 +27,13 @@ def to_caffe2(pair: Pair) -> Pair:
     program = Program.of(pair.check())
     made = Bytes(program)
     ops: List[OperatorDef] = []
+    sources: List[OperatorDef] = []  # of each of ops
     for op in program.net.op:
         try:
+            _check_nets(op)
             for part in _of_caffe2(op, program):
                 ops += made.translated(part)
+            sources += [op] * (len(ops) - len(sources))
         except ArmnetError as error:
             raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
     read = {name for op in ops for name in op.reads()}
@@ -42,17 +45,50 @@ def to_caffe2(pair: Pair) -> Pair:
     net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names))
     init = init.replace(op=tuple(fills), external_output=tuple(names))
     result = pair.replace(init_net=init, predict_net=net, tuning=None).check()
-    refusals = Program.of(result).inference_refusals
-    if refusals:
-        raise ExportError(f"Caffe2's operators refuse what they would read: {refusals[0]}")
+    for place, refusal in Program.of(result).inference_refusals.items():
+        # What the pair's own operator refuses, too, are sizes that were taken for open ones.
+        if all(program.specs(name)[0] is not None for name in sources[place].output if name):
+            raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
     return result
+
+
+def _check_nets(op: OperatorDef) -> None:
+    """ExportError for nets inside with other operators than Caffe2's, or of which an If takes outputs by position."""
+    for net in op.subnets():
+        for inner in net.op:
+            if inner.domain not in ("", "caffe2"):
+                raise ExportError(f"Caffe2 has no {inner.full_type}, which its net {net.name!r} holds")
+            _check_nets(inner)
+        written = {name for inner in net.op for name in inner.output}
+        if op.full_type == "If" and op.output and written.isdisjoint(op.output):
+            raise ExportError(f"Caffe2 takes outputs by name, and its net {net.name!r} does not write {op.output[0]!r}")
 
 
 def _of_caffe2(op: OperatorDef, program: Program) -> List[OperatorDef]:
     """ONNX's operators that Caffe2 has, too, but not quite: the Sign of NaN is 0 there."""
     if op.full_type == "onnx.Sign":
         return [op.replace(domain="")]
+    if op.full_type == "onnx.Softmax":
+        return _softmax(op, program)
     return _softplus(op, program) if op.full_type == "onnx.Softplus" else [op]
+
+
+def _softmax(op: OperatorDef, program: Program) -> List[OperatorDef]:
+    """Caffe2's makes one row of the axis and all behind it: the axis becomes the last one."""
+    (x,), (y,), dims = op.input, op.output, program.dims(op.input[0])
+    if dims is None:
+        raise ExportError("it is not known how many dimensions it reads")
+    last = len(dims) - 1
+    axis = op.get_int("axis", -1) % len(dims)
+    if axis == last:
+        return [OperatorDef.of("Softmax", [x], [y], name=op.name, axis=last)]
+    order = [*(one for one in range(len(dims)) if one != axis), axis]
+    moved, result = (program.fresh(f"{y}_{what}") for what in ("last", "moved"))
+    return [
+        OperatorDef.of("Transpose", [x], [moved], axes=order),
+        OperatorDef.of("Softmax", [moved], [result], name=op.name, axis=last),
+        OperatorDef.of("Transpose", [result], [y], axes=[order.index(one) for one in range(len(dims))]),
+    ]
 
 
 def _softplus(op: OperatorDef, program: Program) -> List[OperatorDef]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple
+import math
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from optimize.layers.pictures import constants_behind
 from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, OperatorDef, frozen
+from runtime_arm.netdef.dtypes import INT8
+from runtime_arm.operators.layout.pad import padding_of
+from runtime_arm.operators.quantised.tflite.parameters import Affine, activation_range
+from runtime_arm.pair.fills import fill
 from runtime_arm.registry.schema import find
 
 UP = 128  # from int8 to bytes
@@ -29,6 +35,10 @@ class Scale(NamedTuple):
         return {"Y_scale": self.scale, "Y_zero_point": self.zero_point}
 
 
+def _bytes(value: Array) -> bytes:
+    return (value.astype(np.int16) + UP).astype(np.uint8).tobytes()
+
+
 class Bytes:
     """Translates the operators of a program one by one. fills: of the weights that were bytes, by name."""
 
@@ -40,7 +50,7 @@ class Bytes:
     def translated(self, op: OperatorDef) -> List[OperatorDef]:
         """Caffe2's operators for one of the net; ExportError if there are none."""
         rule = _RULES.get(op.full_type)
-        if rule is not None and (op.domain == "tflite" or op.input[0] in self._scales):
+        if rule is not None and (op.domain not in ("", "caffe2") or op.input[0] in self._scales):
             return rule(self, op)
         held = next((name for name in op.reads() if name in self._scales), None)
         schema = find(op)
@@ -77,14 +87,23 @@ class Bytes:
         self._scales[op.output[0]] = scale
         return [OperatorDef.of(type, inputs, [op.output[0]], name=op.name, **scale.stated, **arguments)]
 
+    def on_floats(
+        self, type: str, op: OperatorDef, inputs: List[str], scale: Scale, **arguments: Any
+    ) -> List[OperatorDef]:
+        """An operator on floats, of which the first are made of bytes, and whose result becomes bytes of this scale."""
+        reals, results = (self.program.fresh(f"{op.output[0]}_{one}") for one in ("x", "y"))
+        return [
+            OperatorDef.of("Int8Dequantize", inputs[:1], [reals]),
+            OperatorDef.of(type, [reals, *inputs[1:]], [results], name=op.name, **arguments),
+            *self.makes("Int8Quantize", op, [results], scale),
+        ]
+
     def activated(self, op: OperatorDef, type: str, scale: Scale) -> str:
-        """The type, with Relu behind it if the operator ends in one."""
-        activation = op.get_str("activation", "NONE")
-        if activation == "NONE" or (activation == "RELU" and scale.zero_point == 0):
-            return type
-        if activation == "RELU" or (activation == "RELU6" and scale.scale * (MOST - scale.zero_point) <= 6.0):
-            return f"{type}Relu"
-        raise ExportError(f"Caffe2's operators on bytes do not end in {activation}")
+        """The type, with Relu behind it if the operator's activation cuts bytes off below zero."""
+        low, high = activation_range(op, np.int8, Affine(np.float32(scale.scale), scale.zero_point - UP))
+        if high + UP < MOST or low + UP not in (0, scale.zero_point):
+            raise ExportError(f"Caffe2's operators on bytes do not end in {op.get_str('activation')}")
+        return f"{type}Relu" if low + UP > 0 else type
 
     def weights(self, name: str, op: OperatorDef) -> Scale:
         """Makes the fill of int8 weights with one scale."""
@@ -96,7 +115,7 @@ class Bytes:
                 f"the weights {name!r} have a scale for each filter, Caffe2's have one: quantise with --per-tensor"
             )
         scale = Scale(scales.pop(), UP)
-        self._fill("Int8GivenTensorFill", name, value, scale, (value.astype(np.int16) + UP).astype(np.uint8).tobytes())
+        self._fill("Int8GivenTensorFill", name, value, scale, _bytes(value))
         return scale
 
     def bias(self, op: OperatorDef, index: int, filters: int, scale: float) -> str:
@@ -117,6 +136,22 @@ class Bytes:
         reals = np.float32(scale.scale) * (value.reshape(-1).astype(np.float32) + (UP - scale.zero_point))
         fill = Argument("values", floats=frozen(reals.astype(np.float32)))
         self.fills[name] = OperatorDef("GivenTensorFill", (), (name,), (Argument.of("shape", [value.size]), fill))
+        return name
+
+    def in_rows(self, name: str, terms: int, stem: str) -> List[OperatorDef]:
+        """An operator that makes rows of so many bytes of a blob. stem: of names."""
+        rows, sizes = (self.program.fresh(f"{stem}_{what}") for what in ("rows", "sizes"))
+        stated = self._scales[name].stated
+        return [OperatorDef.of("Int8Reshape", [name], [rows, sizes], shape=[-1, terms], **stated)]
+
+    def constant(self, stem: str, value: Array, like: str) -> str:
+        """Makes the fill of a constant, of bytes if the blob that it is like holds them; its name."""
+        name = self.program.fresh(stem)
+        if like in self._scales:
+            self._scales[name] = self._scales[like]
+            self._fill("Int8GivenTensorFill", name, value, self._scales[like], _bytes(value))
+        else:
+            self.fills[name] = fill(name, value, unpacked=True)
         return name
 
     def _fill(self, type: str, name: str, value: Array, scale: Scale, content: Any) -> None:
@@ -143,6 +178,8 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
 
 @rule("tflite.Quantize")
 def quantize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    if op.get_int("to") != INT8:
+        raise ExportError("bytes are made of int8 alone")
     return net.makes("Int8Quantize", op, [op.input[0]], net.stated(op, "Y"))
 
 
@@ -184,12 +221,28 @@ def conv(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 @rule("tflite.QuantizedFullyConnected")
 def fully_connected(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     x, w, y = net.reads(op), net.weights(op.input[1], op), net.stated(op, "Y")
-    filters, _ = net.fills[op.input[1]].get_ints("shape")
-    dims = net.program.dims(op.input[0])
-    if op.get_bool("keep_num_dims") and (dims is None or len(dims) != 2):
+    filters, terms = net.fills[op.input[1]].get_ints("shape")
+    if op.get_bool("keep_num_dims") and not _is_matrix(net.program, x):
         raise ExportError("Caffe2's layer makes a matrix of what it reads")
     b = net.bias(op, 2, filters, net.scale_of(x).scale * w.scale)
-    return net.makes(net.activated(op, "Int8FC", y), op, [x, op.input[1], b], y)
+    before = [] if _has_rows_of(net.program.dims(x), terms) else net.in_rows(x, terms, op.output[0])
+    read = before[0].output[0] if before else x
+    return [*before, *net.makes(net.activated(op, "Int8FC", y), op, [read, op.input[1], b], y)]
+
+
+def _is_matrix(program: Program, name: str) -> bool:
+    """Whether the blob has two dimensions, whatever open sizes are."""
+    dims, place = program.dims(name), program.writer(name)
+    if dims is not None or place is None:
+        return dims is not None and len(dims) == 2
+    op = program.net.op[place]
+    return op.type == "QuantizedFullyConnected" and not op.get_bool("keep_num_dims")
+
+
+def _has_rows_of(dims: Optional[Sequence[Optional[int]]], terms: int) -> bool:
+    """Whether all that is behind the first dimension is one row of the weights."""
+    sizes = [size for size in (dims or ())[1:] if size is not None]
+    return dims is not None and len(sizes) == len(dims) - 1 and math.prod(sizes) == terms
 
 
 @rule("tflite.QuantizedAdd")
@@ -207,10 +260,8 @@ def pool(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
         if any(op.get_ints("pads")) or op.get_str("auto_pad", "NOTSET") == "SAME_UPPER":
             raise ExportError("Caffe2's mean counts padding")
         net.reads(op, 0, "Y")
-    if op.get_str("activation", "NONE") != "NONE":
-        raise ExportError("Caffe2's pools on bytes have no activation but the whole ReLU")
-    arguments = _given(**_window(op, op.get_ints("kernel_shape")))
-    return net.makes(type, op, [op.input[0]], net.scale_of(op.input[0]), **arguments)
+    arguments, scale = _given(**_window(op, op.get_ints("kernel_shape"))), net.scale_of(op.input[0])
+    return net.makes(net.activated(op, type, scale), op, [op.input[0]], scale, **arguments)
 
 
 @rule("tflite.QuantizedMean")
@@ -220,12 +271,22 @@ def mean(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     return net.makes("Int8AveragePool", op, [net.reads(op)], net.stated(op, "Y"), global_pooling=1, **_LAST)
 
 
-@rule("tflite.QuantizedLogistic", "tflite.QuantizedSoftmax")
-def of_bytes(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+@rule("tflite.QuantizedLogistic")
+def logistic(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    return net.makes("Int8Sigmoid", op, [net.reads(op)], Scale(1 / 256, 0))
+
+
+@rule("tflite.QuantizedSoftmax")
+def softmax(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    """Caffe2's takes all that is behind the first dimension as one row; of other rows, on floats between bytes."""
     if op.get_float("beta", 1.0) != 1.0:
         raise ExportError("Caffe2's has no beta")
-    type = "Int8Sigmoid" if op.type == "QuantizedLogistic" else "Int8Softmax"
-    return net.makes(type, op, [net.reads(op)], Scale(1 / 256, 0))
+    x, dims, y = net.reads(op), net.program.dims(op.input[0]), Scale(1 / 256, 0)
+    if dims is None:
+        raise ExportError("it is not known how many dimensions it reads")
+    if len(dims) == 2:
+        return net.makes("Int8Softmax", op, [x], y)
+    return net.on_floats("Softmax", op, [x], y, axis=len(dims) - 1)
 
 
 @rule("tflite.QuantizedLeakyRelu")
@@ -237,13 +298,7 @@ def leaky_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 def p_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     """On floats between bytes: Caffe2 has no other."""
     slopes = net.floats(op.input[1], net.stated(op, "B"))
-    x = net.reads(op, 0, "A")
-    reals, results = (net.program.fresh(f"{op.output[0]}_{one}") for one in ("x", "y"))
-    return [
-        OperatorDef.of("Int8Dequantize", [x], [reals]),
-        OperatorDef.of("PRelu", [reals, slopes], [results], name=op.name, **_LAST),
-        *net.makes("Int8Quantize", op, [results], net.stated(op, "Y")),
-    ]
+    return net.on_floats("PRelu", op, [net.reads(op, 0, "A"), slopes], net.stated(op, "Y"), **_LAST)
 
 
 @rule("tflite.QuantizedRelu")
@@ -252,6 +307,43 @@ def relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     if op.get_str("activation", "RELU") != "RELU" or net.scale_of(x) != y:
         raise ExportError("Caffe2's limits bytes at zero, and does not change their scale")
     return net.makes("Int8Relu", op, [x], y)
+
+
+@rule("onnx.Pad")
+def pad(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    """Joins a constant to the ends of one dimension after the other, of bytes or of floats."""
+    x, y, constants = op.input[0], op.output[0], constants_behind(net.program, op)
+    spec, dims = net.program.specs(x)[0], net.program.dims(x)
+    if spec is None or dims is None or None in dims or any(n and c is None for n, c in zip(op.input[1:], constants)):
+        raise ExportError("Caffe2 joins constants to blobs, and both need sizes that are known")
+    padding, shape, ops = padding_of(op, spec, constants), list(spec.shape), []
+    if padding.mode != "constant" or min([*padding.heads, *padding.tails], default=0) < 0:
+        raise ExportError("Caffe2 joins constants to blobs, and has nothing else at their ends")
+    given = constants[1] if len(constants) > 1 else None
+    value = np.zeros((), spec.dtype) if given is None or given.value is None else given.value
+    axes = [axis for axis, ends in enumerate(zip(padding.heads, padding.tails)) if any(ends)] or [0]
+    for axis in axes:
+        ends = [np.full([*shape[:axis], n[axis], *shape[axis + 1 :]], value) for n in (padding.heads, padding.tails)]
+        head, tail = (
+            [net.constant(f"{y}_{axis}_{what}", end, x)] if end.size else []
+            for what, end in zip(("head", "tail"), ends)
+        )
+        written = y if axis == axes[-1] else net.program.fresh(f"{y}_{axis}")
+        outputs = [written, net.program.fresh(f"{written}_sizes")]
+        ops += net.translated(OperatorDef.of("Concat", [*head, x, *tail], outputs, axis=axis))
+        x, shape[axis] = written, shape[axis] + padding.heads[axis] + padding.tails[axis]
+    return ops
+
+
+@rule("Squeeze", "ExpandDims")
+def reshaped(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+    y, dims = op.output[0], net.program.dims(op.output[0])
+    if dims is None or dims.count(None) > 1:
+        raise ExportError("Caffe2 reshapes bytes to sizes that are known, but for one")
+    shape = [-1 if size is None else size for size in dims]
+    scale = net.passes_on(op, net.scale_of(op.input[0]))
+    sizes = net.program.fresh(f"{y}_sizes")
+    return [OperatorDef.of("Int8Reshape", [op.input[0]], [y, sizes], name=op.name, shape=shape, **scale.stated)]
 
 
 _MOVED = ("Concat", "Reshape", "Flatten", "Transpose", "ChannelShuffle", "ResizeNearest", "Slice")

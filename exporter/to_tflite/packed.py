@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, List, Optional, Tuple
+from typing import Collection, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,20 +12,26 @@ from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
 LEAST = 256  # elements of a constant that is worth an operation
+LEAST_ROW = 4  # elements whose multiples of one number are no accident
+FEW, FEW_ROWS = 1 << 12, 4  # elements, and filters, that are looked at first
+MOST = 127
 
 Stored = Tuple[Array, Optional[Quantization]]
 
 
 def pack_constants(graph: Graph, pair: Pair) -> None:
     """Store float32 constants as the pair does, in halves or in int8 with scales of filters, where that changes no
-    number."""
-    ops = pair.predict_net.op
-    halves, scales = any(op.type == "HalfToFloat" for op in ops), list(_scales(pair))
+    number. So are those that came from a file of such numbers, which they tell."""
+    large = {
+        number: tensor.value
+        for number, tensor in enumerate(graph.tensors)
+        if tensor.value is not None and tensor.value.dtype == np.float32 and tensor.value.size >= LEAST
+    }
+    packed = any(op.type == "HalfToFloat" for op in pair.predict_net.op)
+    halves, scales = packed or _are_halves(large.values()), list(_scales(pair))
     added: List[Operation] = []
-    for number, tensor in enumerate(list(graph.tensors)):
-        value = tensor.value
-        if value is None or value.dtype != np.float32 or value.size < LEAST:
-            continue
+    for number, value in large.items():
+        tensor = graph.tensors[number]
         found = _integers(value, scales) or (_half(value) if halves else None)
         if found is not None:
             stored, quantization = found
@@ -45,21 +51,59 @@ def _scales(pair: Pair) -> Iterator[Array]:
             yield scale.astype(np.float32)
 
 
+def _are_halves(values: Collection[Array]) -> bool:
+    """Whether most of the numbers came from a file of float16, in which some may have been too small for that."""
+    return 2 * sum(value.size for value in values if _half(value) is not None) > sum(value.size for value in values)
+
+
 def _half(value: Array) -> Optional[Stored]:
+    if not _is_half(value.reshape(-1)[:FEW]) or not _is_half(value):
+        return None
+    return value.astype(np.float16), None
+
+
+def _is_half(value: Array) -> bool:
     with np.errstate(over="ignore"):
-        half = value.astype(np.float16)
-    return (half, None) if np.array_equal(half.astype(np.float32), value) else None
+        return np.array_equal(value.astype(np.float16), value)
 
 
-def _integers(value: Array, scales: Iterable[Array]) -> Optional[Stored]:
-    """As int8 with one of these scales along the first or the last dimension, where filters are in TFLite."""
-    for scale in scales:
-        for axis in (0, value.ndim - 1):
-            if value.shape[axis] != scale.size or value.ndim < 2:
-                continue
-            along = scale.reshape([-1 if at == axis else 1 for at in range(value.ndim)])
-            steps = np.clip(np.rint(value / along), -127, 127).astype(np.int8)
-            if np.array_equal(steps * along, value):
-                zeros = (0,) * scale.size
-                return steps, Quantization(tuple(float(one) for one in scale), zeros, axis)
+def _integers(value: Array, scales: Sequence[Array]) -> Optional[Stored]:
+    """As int8 along the first or last dimension, where filters are in TFLite, with one of these scales or with those
+    that the numbers tell."""
+    for axis in (0, value.ndim - 1) if value.ndim > 1 else ():
+        moved = np.moveaxis(value, axis, 0)
+        for scale in [one for one in scales if one.size == len(moved)] or _own_scales(moved):
+            rows = moved.reshape(len(moved), -1)
+            if bool(_fits(rows, scale).all()):
+                steps = np.rint(rows / scale[:, np.newaxis]).astype(np.int8).reshape(moved.shape)
+                stored = np.ascontiguousarray(np.moveaxis(steps, 0, axis))
+                return stored, Quantization(tuple(map(float, scale)), (0,) * scale.size, axis)
     return None
+
+
+def _fits(rows: Array, scales: Array) -> Array:
+    """Whether each row holds int8 times its scale."""
+    steps = np.clip(np.rint(rows / scales[:, np.newaxis]), -MOST, MOST)
+    return np.asarray((steps * scales[:, np.newaxis] == rows).all(axis=1))
+
+
+def _own_scales(filters: Array) -> List[Array]:
+    """The scales of numbers that came from a file of int8: 127 of its steps are the largest number of a filter."""
+    if filters.size < LEAST_ROW * len(filters) or _scales_of_rows(filters[:FEW_ROWS]) is None:
+        return []
+    found = _scales_of_rows(filters)
+    return [] if found is None else [found]
+
+
+def _scales_of_rows(filters: Array) -> Optional[Array]:
+    rows = filters.reshape(len(filters), -1)
+    largest = np.abs(rows).max(axis=1)
+    if not bool(np.isfinite(largest).all()):
+        return None
+    scales = np.where(largest > 0, largest, np.float32(MOST)) / np.float32(MOST)
+    fitting = _fits(rows, scales)
+    for limit in (np.inf, 0.0):  # the quotient is rounded
+        other = np.nextafter(scales, np.float32(limit))
+        fits = _fits(rows, other) & ~fitting
+        scales, fitting = np.where(fits, other, scales), fitting | fits
+    return scales if bool(fitting.all()) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property, partial
 from statistics import fmean
-from typing import AbstractSet, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -177,15 +177,12 @@ def integer_builder(
         other, changed = equalized(program)
         nets += [(other, changed)] if changed or not nets else []
     tried = TRIED if methods.calibration == AUTO else (methods.calibration,)
-    ways = [
-        (net, method)
-        for net in (_IntegerNet(one, pair, changed, samples, asked, table, methods, progress) for one, changed in nets)
-        for method in tried
-    ]
-    net, method = ways[0] if len(ways) == 1 else _best(ways, program.pair(pair), samples)
+    integer_nets = [_IntegerNet(one, pair, changed, samples, asked, table, methods, progress) for one, changed in nets]
+    ways = [(net, method) for net in integer_nets for method in tried]
+    net, method = ways[0] if len(ways) == 1 else _best(integer_nets, tried, program.pair(pair), samples)
 
     def of(net: _IntegerNet) -> Build:
-        return partial(net.build, net.ranges(method))
+        return partial(net.build, net.ranges([method])[method])
 
     parts = _parts(samples, PARTS)
     return Builder(of(net), lambda: [Trial(of(net.by(most)), others) for most, others in parts])
@@ -201,7 +198,7 @@ def _parts(samples: Sequence[Sample], count: int) -> List[Tuple[Sequence[Sample]
 
 
 def _best(
-    ways: Sequence[Tuple[_IntegerNet, str]], original: Pair, samples: Sequence[Sample]
+    nets: Sequence[_IntegerNet], methods: Sequence[str], original: Pair, samples: Sequence[Sample]
 ) -> Tuple[_IntegerNet, str]:
     """The net and the method that do best on both halves together, and on neither worse than the first way; below 0 dB
     all is noise.
@@ -212,16 +209,18 @@ def _best(
     parts = [half for _, half in _parts(samples, 2)] or [samples]
     noises = [OutputNoise(original, part, before_softmax=True) for part in parts]
 
-    def ratios(net: _IntegerNet, method: str) -> List[float]:
-        built = [net.build(net.ranges(method, part), Floats(), QuantizationReport()) for part in parts]
-        return [max(noise.of(one), 0.0) for noise, one in zip(noises, reversed(built))]
+    def ratios(net: _IntegerNet) -> Iterator[List[float]]:
+        measured = [net.ranges(methods, part) for part in parts]
+        for method in methods:
+            built = [net.build(ranges[method], Floats(), QuantizationReport()) for ranges in measured]
+            yield [max(noise.of(one), 0.0) for noise, one in zip(noises, reversed(built))]
 
-    first, *others = [ratios(*way) for way in ways]
+    first, *others = [one for net in nets for one in ratios(net)]
     gains = [0.0]
     for other in others:
         worse = any(one < least - ALIKE for one, least in zip(other, first))
         gains.append(-math.inf if worse else fmean(other) - fmean(first) - MARGIN)
-    return ways[int(np.argmax(gains))]
+    return [(net, method) for net in nets for method in methods][int(np.argmax(gains))]
 
 
 class _IntegerNet:
@@ -288,11 +287,12 @@ class _IntegerNet:
         scales = product_scales(rows, self._methods.per_tensor)
         return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
 
-    def ranges(self, method: str, samples: Optional[Sequence[Sample]] = None) -> Calibration:
-        """What the net's blobs hold on its samples, or on others."""
+    def ranges(self, methods: Sequence[str], samples: Optional[Sequence[Sample]] = None) -> Dict[str, Calibration]:
+        """What the net's blobs hold on its samples, or on others, by method."""
         blobs, varied = blobs_to_calibrate(self._program), self._samples if samples is None else self._varied(samples)
-        found = calibrated(self._pair, blobs, varied, method, self._progress, self._methods.folder)
-        return found._replace(ranges=with_room(found.ranges, self._program, self._methods.lacking))
+        found = calibrated(self._pair, blobs, varied, methods, self._progress, self._methods.folder)
+        room = partial(with_room, program=self._program, lacking=self._methods.lacking)
+        return {method: one._replace(ranges=room(one.ranges)) for method, one in found.items()}
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""

@@ -6,8 +6,8 @@
                  error is divided by its mean square, so that a few samples of large numbers do not decide for all
     entropy      the range that keeps the distribution best: least Kullback-Leibler divergence (as TensorRT chooses it)
 
-All but minmax collect a histogram a blob in a first pass's range, so samples are read twice; a histogram takes 16 kB
-whatever the number of samples. Blobs are fetched in groups that fit into ``GROUP_NBYTES``.
+All but minmax collect a histogram a blob in a first pass's range, so samples are read twice, for all of them together;
+a histogram takes 16 kB whatever the number of samples.
 """
 
 from __future__ import annotations
@@ -54,83 +54,101 @@ class Calibration(NamedTuple):
 
 
 class _Statistics:
-    """Of one blob: its range and means, and a histogram once the range is known."""
+    """Of one blob: its range and means, and a histogram once the range is known. low: minus infinity of a blob that
+    holds it, as what a Softmax shall leave out does; of such a blob nothing else is known. alike: a histogram in which
+    a value counts as the reciprocal of its sample's mean square."""
 
     def __init__(self) -> None:
         self.low, self.high = math.inf, -math.inf
         self.sums, self.rows = np.zeros(0), 0
         self.histogram: Array = np.zeros(0)
+        self.alike: Array = np.zeros(0)
 
     @staticmethod
     def of(arrays: Mapping[str, Array], prefix: str) -> _Statistics:
         """As they were kept."""
         found = _Statistics()
         found.low, found.high, found.rows = (arrays[f"{prefix}{name}"].item() for name in ("low", "high", "rows"))
-        found.sums, found.histogram = arrays[f"{prefix}sums"], arrays[f"{prefix}histogram"]
+        found.sums, found.histogram, found.alike = (
+            arrays[f"{prefix}{name}"] for name in ("sums", "histogram", "alike")
+        )
         return found
 
     def arrays(self, prefix: str) -> Dict[str, Any]:
         """To be kept."""
-        names = ("low", "high", "rows", "sums", "histogram")
+        names = ("low", "high", "rows", "sums", "histogram", "alike")
         return {f"{prefix}{name}": getattr(self, name) for name in names}
 
     def meet(self, values: Array) -> None:
         if not values.size:
             return
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
-        if values.ndim > 1:
+        if values.ndim > 1 and self.has_range:
             axis = 1 if values.ndim == 4 else values.ndim - 1
             others = tuple(index for index in range(values.ndim) if index != axis)
             sums = values.sum(axis=others, dtype=np.float64)
             self.sums = sums if self.sums.shape != sums.shape else self.sums + sums
             self.rows += values.size // values.shape[axis]
 
-    def count(self, values: Array, alike: bool) -> None:
-        """alike: a value counts as the reciprocal of the mean square of its sample."""
+    @property
+    def has_range(self) -> bool:
+        return -math.inf < self.low <= self.high
+
+    def count(self, values: Array) -> None:
+        if not self.has_range:
+            return
         if not self.histogram.size:
-            self.histogram = np.zeros(BINS)
-        square = float(np.square(values, dtype=np.float64).mean()) if alike and values.size else 1.0
-        if self.low < self.high and square > 0:
-            self.histogram += np.histogram(values, BINS, (self.low, self.high))[0] / square
+            self.histogram, self.alike = np.zeros(BINS), np.zeros(BINS)
+        if self.low < self.high and values.size:
+            counts = np.histogram(values, BINS, (self.low, self.high))[0]
+            square = float(np.square(values, dtype=np.float64).mean())
+            self.histogram += counts
+            self.alike += counts / square if square > 0 else 0
 
 
 def calibrated(
     pair: Pair,
     names: Sequence[str],
     samples: Sequence[Sample],
-    method: str = "minmax",
+    methods: Sequence[str] = ("minmax",),
     progress: Progress = quiet,
     folder: Optional[AnyPath] = None,
-) -> Calibration:
-    """The range and the means of each named blob. folder: keeps what was measured so far, and lets a run go on.
+) -> Dict[str, Calibration]:
+    """By method, the range and the means of each named blob but those that hold minus infinity. folder: keeps what was
+    measured so far, and lets a run go on.
 
-    UsageError for no samples, an unknown method, and blobs that are not finite.
+    UsageError for no samples, an unknown method, and blobs that hold infinity or what is no number.
     """
-    if method not in METHODS:
-        raise UsageError(f"calibration can be {', '.join(METHODS)}; got {method!r}")
+    unknown = [method for method in methods if method not in METHODS]
+    if unknown:
+        raise UsageError(f"calibration can be {', '.join(METHODS)}; got {unknown[0]!r}")
     if not samples:
         raise UsageError("calibration needs at least one sample, got none")
     kept = Kept(folder, pair, samples)
-    total = (1 if method == "minmax" else 2) * len(samples)
-    done, found = _gone_on(kept.read("calibration", method, *names), names)
+    passes = 1 if {*methods} <= {"minmax"} else 2
+    what = ("calibration", passes, *names)
+    done, found = _gone_on(kept.read(*what), names)
+    total = passes * len(samples)
     with Predictor(pair, threads=1) as predictor:
+        blobs = Blobs(predictor, names)
         for step in range(done, total):
             number, place = divmod(step, len(samples))
             progress("calibrate", step, total)
-            for name, values in blobs_of(predictor, names, samples[place]):
-                if not bool(np.isfinite(values).all()):
+            for name, values in blobs.of(samples[place]):
+                if values.size and not values.max() < math.inf:
                     raise UsageError(f"blob {name!r} is not finite on sample {place + 1}")
                 if number:
-                    found[name].count(values, method == "mse")
+                    found[name].count(values)
                 else:
                     found[name].meet(values)
-            kept.write(_to_be_kept(step + 1, found), "calibration", method, *names, now=step + 1 == total)
-    choose = {"minmax": _whole, "percentile": _percentile, "mse": _least_error, "entropy": _least_divergence}[method]
-    met = {name: statistics for name, statistics in found.items() if statistics.low <= statistics.high}
-    return Calibration(
-        {name: choose(statistics) for name, statistics in met.items()},
-        {name: statistics.sums / statistics.rows for name, statistics in met.items() if statistics.rows},
-    )
+            kept.write(_to_be_kept(step + 1, found), *what, now=step + 1 == total)
+    choose = {"minmax": _whole, "percentile": _percentile, "mse": _least_error, "entropy": _least_divergence}
+    met = {name: statistics for name, statistics in found.items() if statistics.has_range}
+    means = {name: statistics.sums / statistics.rows for name, statistics in met.items() if statistics.rows}
+    return {
+        method: Calibration({name: choose[method](statistics) for name, statistics in met.items()}, means)
+        for method in methods
+    }
 
 
 def _to_be_kept(done: int, found: Mapping[str, _Statistics]) -> Dict[str, Any]:
@@ -147,16 +165,25 @@ def _gone_on(arrays: Mapping[str, Array], names: Sequence[str]) -> Tuple[int, Di
     return int(arrays["done"]), {name: _Statistics.of(arrays, f"{number} ") for number, name in enumerate(names)}
 
 
-def blobs_of(predictor: Predictor, names: Sequence[str], sample: Sample) -> Iterator[Tuple[str, Array]]:
-    """The named blobs, in groups: the first group has one blob, from whose size the size of the next is guessed."""
-    start, count = 0, 1
-    while start < len(names):
-        group = list(names[start : start + count])
-        results = predictor.run(sample, keep=group)
-        yield from ((name, np.asarray(results[name])) for name in group if name in results)
-        largest = max((np.asarray(results[name]).nbytes for name in group if name in results), default=1)
-        start += len(group)
-        count = max(1, GROUP_NBYTES // max(largest, 1))
+class Blobs:
+    """The named blobs of a net, fetched in groups that fit into ``GROUP_NBYTES``. Of the first sample, the first group
+    has one blob, from whose size that of others is guessed."""
+
+    def __init__(self, predictor: Predictor, names: Sequence[str]):
+        self._predictor, self._names = predictor, names
+        self._nbytes: Dict[str, int] = {}
+
+    def of(self, sample: Sample) -> Iterator[Tuple[str, Array]]:
+        start, guess = 0, GROUP_NBYTES
+        while start < len(self._names):
+            nbytes = np.cumsum([self._nbytes.get(name, guess) for name in self._names[start:]], dtype=np.int64)
+            group = list(self._names[start : start + max(1, int(np.searchsorted(nbytes, GROUP_NBYTES, "right")))])
+            results = self._predictor.run(sample, keep=group)
+            found = {name: np.asarray(results[name]) for name in group if name in results}
+            self._nbytes.update({name: found[name].nbytes if name in found else 0 for name in group})
+            guess = max(1, *(self._nbytes[name] for name in group))
+            yield from found.items()
+            start += len(group)
 
 
 def _whole(statistics: _Statistics) -> Range:
@@ -181,10 +208,10 @@ def _candidates(statistics: _Statistics, cuts: Array) -> List[Range]:
 
 
 def _least_error(statistics: _Statistics) -> Range:
-    if not statistics.histogram.any():
+    if not statistics.alike.any():
         return _whole(statistics)
     edges = _edges(statistics)
-    centres, counts = (edges[1:] + edges[:-1]) / 2, statistics.histogram
+    centres, counts = (edges[1:] + edges[:-1]) / 2, statistics.alike
 
     def error(tried: Range) -> float:
         step = (tried.high - tried.low) / _STEPS

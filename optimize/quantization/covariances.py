@@ -6,7 +6,7 @@ from typing import Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from optimize.quantization.calibration import Sample, blobs_of
+from optimize.quantization.calibration import Blobs, Sample
 from optimize.quantization.filters import CONVOLUTIONS, Filters
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.execution.predictor import Predictor
@@ -55,9 +55,10 @@ def covariances(
     for name, layer in layers.items():
         reading.setdefault(layer.op.input[0], []).append(name)
     with Predictor(pair, threads=1) as predictor:
+        blobs = Blobs(predictor, list(reading))
         for number, sample in enumerate(samples):
             progress("look at what layers read", number, len(samples))
-            for blob, values in blobs_of(predictor, list(reading), sample):
+            for blob, values in blobs.of(sample):
                 for name in reading[blob]:
                     met = _met(layers[name], values, weights[name], random)
                     products[name] += np.matmul(met.swapaxes(1, 2), met)

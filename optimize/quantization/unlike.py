@@ -9,7 +9,7 @@ from typing import List, Sequence
 
 import numpy as np
 
-from optimize.quantization.calibration import Sample, blobs_of
+from optimize.quantization.calibration import Blobs, Sample
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
@@ -40,9 +40,10 @@ def _magnitudes(pair: Pair, samples: Sequence[Sample], progress: Progress) -> Ar
     column = {name: place for place, name in enumerate(names)}
     rows = np.zeros((len(samples), len(names)))
     with Predictor(pair, threads=1) as predictor:
+        blobs = Blobs(predictor, names)
         for place, sample in enumerate(samples):
             progress("look for samples unlike the others", place, len(samples))
-            for name, values in blobs_of(predictor, names, sample):
+            for name, values in blobs.of(sample):
                 if values.dtype.kind == "f" and values.size:
                     largest = max(-float(values.min()), float(values.max()))
                     rows[place, column[name]] = largest if np.isfinite(largest) else np.inf

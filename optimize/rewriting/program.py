@@ -157,14 +157,15 @@ class Program:
     # What is known of blobs
 
     @cached_property
-    def _inferred(self) -> Tuple[List[SpecsByName], List[str]]:
+    def _inferred(self) -> Tuple[List[SpecsByName], Mapping[int, str]]:
         constants = _constants(self._new, self.weights)
         results = [infer_more(NetDef(op=tuple(self._new)), {**constants, **known}) for known in self._known]
-        return [specs for specs, _ in results], [stop.reason for stop in results[0][1].values()]
+        return [specs for specs, _ in results], {place: stop.reason for place, stop in results[0][1].items()}
 
     @property
-    def inference_refusals(self) -> Sequence[str]:
-        """Why shape inference stopped at operators, each named; after a rewrite, at the new operators alone."""
+    def inference_refusals(self) -> Mapping[int, str]:
+        """Why shape inference stopped at operators, each named, by their places; after a rewrite, at the new operators
+        alone, by their places among these."""
         return self._inferred[1]
 
     def value(self, name: str) -> Optional[Array]:

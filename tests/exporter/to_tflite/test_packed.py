@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,20 @@ def test_weights_are_as_large_as_in_the_pair(weights: str, dtype: Any, share: fl
     assert len(to_bytes(model)) < share * len(to_bytes(run_written(pair, {"x": x})[0]))
     with armnet.Predictor(small, threads=1) as predictor:
         assert_network_close(found["y"], predictor.run({"x": x})["y"])
+
+
+@pytest.mark.parametrize("weights", ["float16", "int8"])
+def test_a_file_of_packed_weights_is_written_as_small_as_it_was_read(tmp_path: Path, weights: str) -> None:
+    pair, x = net(), np.random.default_rng(1).standard_normal((1, 4, 6, 6)).astype(np.float32)
+    armnet.save_tflite(armnet.quantize(pair, None, weights), tmp_path / "first.tflite")
+    read = armnet.export(tmp_path / "first.tflite")
+    armnet.save_tflite(read, tmp_path / "second.tflite")
+    sizes = [(tmp_path / name).stat().st_size for name in ("first.tflite", "second.tflite")]
+    assert sizes[1] < 1.02 * sizes[0]
+    again = armnet.export(tmp_path / "second.tflite")
+    feeds = {read.inputs[0].name: x if read.inputs[0].shape == x.shape else x.transpose(0, 2, 3, 1)}
+    for (_, wanted), (_, found) in zip(numbers(read, feeds).items(), numbers(again, feeds).items()):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_weights_of_palettes_become_floats() -> None:

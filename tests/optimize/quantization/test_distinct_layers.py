@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from optimize import quantize
 from optimize.quantization import QuantizationReport
@@ -78,17 +79,34 @@ def test_what_layers_inside_write_gets_names_of_its_own() -> None:
     assert with_distinct_layers(named).net == named.net
 
 
-def test_blobs_that_a_branch_hands_out_by_name_keep_theirs() -> None:
-    text = """
-        net "by_name": x, c, w, v, u, t, b -> y
-        If(c) -> y  then_net={
-            net "then": -> y
-            FC(x, w, b) -> y
-        } else_net={
-            net "else": -> y
-            FC(x, v, b) -> y
-        }
-    """
+BY_NAME = """
+    net "by_name": x, c, w, v, b -> y
+    If(c) -> y  then_net={
+        net "then": -> y
+        FC(x, w, b) -> y
+    } else_net={
+        net "else": -> y
+        FC(x, v, b) -> y
+    }
+"""
+
+
+def test_a_branch_that_hands_out_a_blob_by_name_does_so_by_position() -> None:
+    pair = several(BY_NAME)
+    named = with_distinct_layers(Program.of(pair))
+    start, end = BY_NAME.split('net "else"')
+    expected = start + 'net "else"' + end.replace("y", "y_1", 2)
+    assert named.net == several(expected).predict_net
+    np.testing.assert_array_equal(answers(named.pair(pair)), answers(pair))
+    assert with_distinct_layers(named).net == named.net
+    report = QuantizationReport()
+    quantize(pair, None, report=report)
+    assert sorted(row.layer for row in report.layers) == ["FC y", "FC y_1"]
+
+
+@pytest.mark.parametrize("branch", ["FC(x, v, b) -> y\n FC(y, v, b) -> y", "FC(y, v, b) -> y"])
+def test_a_branch_that_writes_over_a_blob_keeps_its_name(branch: str) -> None:
+    text = BY_NAME.replace("FC(x, v, b) -> y", branch).replace("If(c)", "Relu(x) -> y\n If(c)")
     program = Program.of(several(text))
     assert with_distinct_layers(program).net == program.net
 

@@ -217,8 +217,8 @@ def test_ways_are_judged_by_both_halves_of_the_samples_together(
     pair: Pair, ratios: Mapping[str, Sequence[float]], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Net:
-        def ranges(self, method: str, part: Sequence[int]) -> str:
-            return method
+        def ranges(self, methods: Sequence[str], part: Sequence[int]) -> Dict[str, str]:
+            return {method: method for method in methods}
 
         def build(self, method: str, *others: object) -> str:
             return method
@@ -231,8 +231,8 @@ def test_ways_are_judged_by_both_halves_of_the_samples_together(
             return ratios[method][self.half]
 
     monkeypatch.setattr(builders, "OutputNoise", Noise)
-    ways: Any = [(Net(), method) for method in ratios]
-    assert builders._best(ways, pair, [0, 1, 2, 3])[1] == chosen
+    nets: Any = [Net()]
+    assert builders._best(nets, list(ratios), pair, [0, 1, 2, 3])[1] == chosen
 
 
 @pytest.mark.parametrize("calibration", ["mse", "auto"])
@@ -321,3 +321,18 @@ def test_constant_activations_are_quantised_without_a_division_by_zero(pair: Pai
     small = quantize(pair, zeros, activations="int8")
     with Predictor(small, threads=1) as predictor:
         assert all(np.isfinite(value).all() for value in predictor.run(zeros[0]).values())
+
+
+@pytest.mark.parametrize("calibration", ["auto", "minmax", "percentile", "mse", "entropy"])
+def test_scores_that_a_mask_makes_infinite_stay_floats(calibration: str) -> None:
+    rng = np.random.default_rng(2)
+    values = {name: rng.standard_normal((20, 20)).astype(np.float32) / 4 for name in "wv"}
+    mask = np.triu(np.full((20, 20), -np.inf, np.float32), 1)
+    net = 'net "masked": x, w, m, v -> y\n MatMul(x, w) -> s\n Add(s, m) -> t\n Softmax(t) -> p\n MatMul(p, v) -> y'
+    pair = pair_of(net, {**values, "m": mask}, {"x": (20, 20)})
+    feeds = [{"x": rng.standard_normal((20, 20)).astype(np.float32)} for _ in range(12)]
+    report = QuantizationReport()
+    small = quantize(pair, feeds, activations="int8", snr=-math.inf, calibration=calibration, report=report)
+    assert any("Add(s, m) -> t stays float: its range is not known" in note for note in report.notes)
+    assert types(small).count("tflite.QuantizedFullyConnected") == 2
+    assert OutputNoise(pair, feeds).of(small) > 20
