@@ -12,7 +12,7 @@ from scripts.checking.apart import Limits, read_rows
 from scripts.zoo.page import page
 from tests.support.paths import DEMO, ROOT
 
-SMALL, BAD = "timm/good small", "timm/odd odd_tiny"
+SMALL, BAD, REMARKED = "timm/good small", "timm/odd odd_tiny", "timm/near near_tiny"
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +58,18 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
         f"{SMALL} script": {"outcome": "ok", "remark": "", "commit": "0a1b2c3"},
         f"{SMALL} dynamo": {"outcome": "not exported", "remark": "no such operator | at all"},
         f"{BAD} dynamo": {"outcome": "ok", "remark": "", "commit": "4d5e6f7"},
+        f"{REMARKED} script": {"outcome": "ok", "remark": "a|b", "commit": ""},
     }
     text = page(rows, ["timm/good", "timm/odd", "timm/late"], "2026-01-02")
-    assert "had been found by 2026-01-02.\n2 of 3 families were tried." in text
+    assert "had been found by 2026-01-02.\n3 of 4 families were tried." in text
     assert "| exporter | not exported | ok |" in text
     assert "| dynamo | 1 | 1 |" in text
-    assert "| script | 0 | 1 |" in text
+    assert "| script | 0 | 2 |" in text
+    assert f"| network | exporter | ok, with a remark |\n|---|---|---|\n| {REMARKED} | script | a\\|b |\n" in text
     assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
     assert f"| {BAD} |" not in text
     assert "Ok by dynamo and script: none." in text
     assert "Ok by dynamo alone: timm/odd." in text
-    assert "Ok by script alone: timm/good." in text
+    assert "Ok by script alone: timm/good, timm/near." in text
     assert "Not tried: timm/late." in text
     assert "By the code of 0a1b2c3: timm/good.\n\nBy the code of 4d5e6f7: timm/odd.\n" in text
