@@ -50,7 +50,7 @@ def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: st
 def _line(name: str, *texts: str) -> str:
     """The line of a row in a table."""
     family, network, exporter = name.split()
-    cells = [" ".join(str(text).replace("|", "\\|").split())[:200] for text in texts]
+    cells = [" ".join(str(text).replace("|", "\\|").split())[:300] for text in texts]
     return f"| {' | '.join([f'{family} {network}', exporter, *cells])} |"
 
 
