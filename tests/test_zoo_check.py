@@ -10,6 +10,7 @@ import pytest
 
 from scripts.checking.apart import Limits, read_rows
 from scripts.zoo.page import page
+from scripts.zoo.pictures import SMALLER
 from tests.support.paths import DEMO, ROOT
 
 SMALL, BAD, REMARKED = "timm/good small", "timm/odd odd_tiny", "timm/near near_tiny"
@@ -36,6 +37,7 @@ def test_what_is_exported_is_checked_once(
         return {name: "" if name == "script" else "RuntimeError: no such operator | at all" for name in exporters}
 
     monkeypatch.setitem(script["check_network"].__globals__, "exported", exported)
+    monkeypatch.setitem(SMALLER, "small", (8, 16))
     networks = [script["Network"]("timm/good", "small", 1.0, 5), script["Network"]("timm/odd", "odd_tiny", 2.0, 3)]
     rows: Dict[str, Any] = {}
     for again in ([], [], ["refused"]):
@@ -48,6 +50,7 @@ def test_what_is_exported_is_checked_once(
         f"{BAD} script": "refused",
         f"{BAD} dynamo": "not exported",
     }
+    assert rows[f"{SMALL} script"]["remark"] == "on a picture of 8 x 8, it is made for 16 x 16"
     assert [path.name for path in sorted(tmp_path.rglob("*.onnx*"))] == ["script.onnx"]
     kept = read_rows(tmp_path / "models.csv")
     assert {name: row["commit"] for name, row in kept.items()} == dict.fromkeys(rows, script["commit"]())

@@ -1,4 +1,4 @@
-"""Pictures that are smaller than those a network is made for: with its own, one check would take an hour."""
+"""Pictures that are smaller than those a network is made for, where a check with its own takes too long."""
 
 from __future__ import annotations
 
