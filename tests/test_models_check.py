@@ -69,6 +69,41 @@ def test_an_optimised_pair_that_differs_is_wrong(monkeypatch: pytest.MonkeyPatch
     assert "optimised from plain differs" in row["remark"]
 
 
+def sine_of_large_angles() -> Any:
+    """A pair whose optimised form multiplies once instead of twice; its angles of some 50,000 lose all but two digits
+    behind the point, so that rounding alone moves their sines."""
+    from runtime_arm.netdef import NetDef, OperatorDef
+    from runtime_arm.pair.fills import fill
+    from runtime_arm.pair.metadata import TensorInfo
+    from runtime_arm.pair.pair import Pair
+
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((8, 4, 3, 3)), "b": rng.standard_normal(8), "s": 1000 * rng.standard_normal(8)}
+    init = NetDef("init", tuple(fill(name, value.astype(np.float32)) for name, value in weights.items()))
+    ops = (
+        OperatorDef.of("Conv", ["x", "w", "b"], ["y"], kernel=3),
+        OperatorDef.of("Mul", ["y", "s"], ["angle"], broadcast=1, axis=1),
+        OperatorDef.of("Sin", ["angle"], ["z"]),
+    )
+    net = NetDef("sines", ops, external_input=("x", *weights), external_output=("z",))
+    infos = [TensorInfo("x", (1, 4, 9, 9), "float32")], [TensorInfo("z", (1, 8, 7, 7), "float32")]
+    return Pair(init, net, *infos, {})
+
+
+@pytest.mark.parametrize("really_wrong", [False, True])
+def test_rounding_of_optimised_pairs_is_told_from_faults(monkeypatch: pytest.MonkeyPatch, really_wrong: bool) -> None:
+    plain = sine_of_large_angles()
+    fast = with_larger_weights(one_model.optimize(plain)) if really_wrong else one_model.optimize(plain)
+    monkeypatch.setattr(one_model, "_compare_with_runtime", lambda paths, plain, feeds, row: None)
+    row: Dict[str, Any] = {}
+    if really_wrong:
+        with pytest.raises(one_model.Problem, match="optimised from plain differs"):
+            one_model._run_all([], plain, fast, row)
+    else:
+        one_model._run_all([], plain, fast, row)
+    assert float(row["optimised from plain"]) > one_model.TOLERANCE
+
+
 def softmax_of_large_scores(axis: int) -> Any:
     """A pair with scores of some 50,000 before a Softmax: rounding alone turns its probabilities over."""
     from runtime_arm.netdef import NetDef, OperatorDef

@@ -9,9 +9,10 @@ import pytest
 
 from scripts.checking.apart import Limits, read_rows
 from scripts.zoo.page import page
+from scripts.zoo.pictures import SMALLER
 from tests.support.paths import DEMO, names_of_script
 
-SMALL, BAD = "timm/good small", "timm/odd odd_tiny"
+SMALL, BAD, REMARKED = "timm/good small", "timm/odd odd_tiny", "timm/near near_tiny"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,7 @@ def test_what_is_exported_is_checked_once(
         return {name: "" if name == "script" else "RuntimeError: no such operator | at all" for name in exporters}
 
     monkeypatch.setitem(script["check_network"].__globals__, "exported", exported)
+    monkeypatch.setitem(SMALLER, "small", (8, 16))
     networks = [script["Network"]("timm/good", "small", 1.0, 5), script["Network"]("timm/odd", "odd_tiny", 2.0, 3)]
     rows: Dict[str, Any] = {}
     for again in ([], [], ["refused"]):
@@ -47,6 +49,7 @@ def test_what_is_exported_is_checked_once(
         f"{BAD} script": "refused",
         f"{BAD} dynamo": "not exported",
     }
+    assert rows[f"{SMALL} script"]["remark"] == "on a picture of 8 x 8, it is made for 16 x 16"
     assert [path.name for path in sorted(tmp_path.rglob("*.onnx*"))] == ["script.onnx"]
     kept = read_rows(tmp_path / "models.csv")
     assert {name: row["commit"] for name, row in kept.items()} == dict.fromkeys(rows, script["commit"]())
@@ -57,16 +60,18 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
         f"{SMALL} script": {"outcome": "ok", "remark": "", "commit": "0a1b2c3"},
         f"{SMALL} dynamo": {"outcome": "not exported", "remark": "no such operator | at all"},
         f"{BAD} dynamo": {"outcome": "ok", "remark": "", "commit": "4d5e6f7"},
+        f"{REMARKED} script": {"outcome": "ok", "remark": "a|b", "commit": ""},
     }
     text = page(rows, ["timm/good", "timm/odd", "timm/late"], "2026-01-02")
-    assert "had been found by 2026-01-02.\n2 of 3 families were tried." in text
+    assert "had been found by 2026-01-02.\n3 of 4 families were tried." in text
     assert "| exporter | not exported | ok |" in text
     assert "| dynamo | 1 | 1 |" in text
-    assert "| script | 0 | 1 |" in text
+    assert "| script | 0 | 2 |" in text
+    assert f"| network | exporter | ok, with a remark |\n|---|---|---|\n| {REMARKED} | script | a\\|b |\n" in text
     assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
     assert f"| {BAD} |" not in text
     assert "Ok by dynamo and script: none." in text
     assert "Ok by dynamo alone: timm/odd." in text
-    assert "Ok by script alone: timm/good." in text
+    assert "Ok by script alone: timm/good, timm/near." in text
     assert "Not tried: timm/late." in text
     assert "By the code of 0a1b2c3: timm/good.\n\nBy the code of 4d5e6f7: timm/odd.\n" in text

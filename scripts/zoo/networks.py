@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 
 from scripts.zoo.packages import timm, torchvision
+from scripts.zoo.pictures import SMALLER
 
 VISION, TIMM = "torchvision", "timm"
 SPREAD = 0.1  # of the noise that is added to weights and statistics that are all equal
@@ -83,10 +84,12 @@ def _made(family: str, name: str) -> Tuple[Any, Tuple[Any, ...]]:
     package, module = family.split("/", 1)
     if package == TIMM:
         network = timm.create_model(name, pretrained=False)
-        return network, (torch.randn(1, *network.default_cfg["input_size"]),)
+        channels, *own = network.default_cfg["input_size"]
+        return network, (torch.randn(1, channels, *([SMALLER[name][0]] * 2 if name in SMALLER else own)),)
     kind = module.split(".")[0]
     if kind == "detection":
-        network = torchvision.models.get_model(name, weights=None, weights_backbone=None)
+        scaled = {"min_size": SMALLER[name][0]} if name in SMALLER else {}
+        network = torchvision.models.get_model(name, weights=None, weights_backbone=None, **scaled)
         _spread_scores(network)
         return network, ([torch.rand(*DETECTOR)],)
     if kind == "optical_flow":

@@ -14,8 +14,8 @@ holds the plain and the optimised pair against onnxruntime. This page is what ha
 
 
 def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: str) -> str:
-    """The page: counts by exporter, then every network that is not good, with the reason, then the good ones, those of
-    the ``families`` that were not tried, and the commits whose code was tried."""
+    """The page: counts by exporter, then every network that is not good, with the reason, then the good ones, those
+    with a remark first, those of the ``families`` that were not tried, and the commits whose code was tried."""
     outcomes = sorted({row["outcome"] for row in rows.values()})
     exporters = sorted({name.split()[-1] for name in rows})
     tried = {name.split()[0] for name in rows}
@@ -29,11 +29,11 @@ def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: st
         of_it = [row["outcome"] for name, row in rows.items() if name.endswith(f" {exporter}")]
         lines.append(f"| {exporter} | {' | '.join(str(of_it.count(outcome)) for outcome in outcomes)} |")
     lines += ["", "| network | exporter | outcome | reason |", "|---|---|---|---|"]
-    for name, row in sorted(rows.items()):
-        if row["outcome"] != "ok":
-            family, network, exporter = name.split()
-            reason = " ".join(str(row["remark"]).replace("|", "\\|").split())[:200]
-            lines.append(f"| {family} {network} | {exporter} | {row['outcome']} | {reason} |")
+    told = [(name, row["outcome"], row["remark"]) for name, row in sorted(rows.items())]
+    lines += [_line(name, outcome, reason) for name, outcome, reason in told if outcome != "ok"]
+    remarks = [_line(name, remark) for name, outcome, remark in told if outcome == "ok" and remark]
+    if remarks:
+        lines += ["", "| network | exporter | ok, with a remark |", "|---|---|---|", *remarks]
     good = {one: {name.split()[0] for name, row in rows.items() if _is_good(name, row, one)} for one in exporters}
     everywhere = set(known).intersection(*good.values())
     lines += ["", f"Ok by {' and '.join(exporters)}: {_listed(everywhere)}."]
@@ -45,6 +45,13 @@ def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: st
         of_it = {name.split()[0] for name, row in rows.items() if row.get("commit") == commit}
         lines += ["", f"By the code of {commit}: {_listed(of_it)}."]
     return "\n".join(lines) + "\n"
+
+
+def _line(name: str, *texts: str) -> str:
+    """The line of a row in a table."""
+    family, network, exporter = name.split()
+    cells = [" ".join(str(text).replace("|", "\\|").split())[:300] for text in texts]
+    return f"| {' | '.join([f'{family} {network}', exporter, *cells])} |"
 
 
 def _is_good(name: str, row: Mapping[str, Any], exporter: str) -> bool:
