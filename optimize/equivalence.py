@@ -303,11 +303,11 @@ def _sample(plain: Pair, specs: Specs, refusals: List[str], like: Pair) -> Optio
                 refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
                 return None
             feeds, outputs, first = _taken(predictor, specs)
-        again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else outputs
+        again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else {}
     except ArmnetError as error:
         refusals.append(first_line(error))
         return None
-    return _Sample(feeds, outputs, [name for name in outputs if difference(outputs[name], again[name])], first)
+    return _Sample(feeds, outputs, [name for name in again if difference(outputs[name], again[name])], first)
 
 
 def _taken(predictor: Predictor, specs: Specs) -> Tuple[Feeds, Dict[str, Any], bool]:
