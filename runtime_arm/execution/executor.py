@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from runtime_arm.execution.carrying import Carried
     from runtime_arm.execution.workers import Crew
+    from runtime_arm.operators.control.steady import Steady
     from runtime_arm.pair.tuned import OnDevice
     from runtime_arm.planning.steps import Step
 
@@ -382,6 +383,20 @@ class SubNets:
         """The blobs ``fetches`` after one of the operator's nets has run with the explicit inputs ``feeds``."""
         outputs = self._executors[id(net)].run_inside(feeds, fetches)
         return [outputs[name] for name in fetches]
+
+    def steady(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Optional[Steady]:
+        """The net on memory that stays, for inputs like these, in their order; None if it is planned part by part, or
+        if that memory does not hold a plain array for every blob."""
+        from runtime_arm.operators.control.steady import Steady  # nets without loops do without
+
+        segment = self._executors[id(net)].plan(feeds, fetches)
+        if segment.border is not None or segment.is_split or segment.copies_late:
+            return None
+        values = [*segment.feeds, *(segment.env[name] for name in fetches)]
+        if any(value.spec.quantization or value.spec.dtype == object or value.layout is not None for value in values):
+            return None
+        fed = {value.name: value.array for value in segment.feeds}
+        return Steady([fed.get(name) for name in feeds], [segment.env[name].array for name in fetches], segment.execute)
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
         """The specs that the blobs ``fetches`` would have for inputs of these specs, None if they depend on data."""
