@@ -25,7 +25,7 @@ class _Reduction(NamedTuple):
 
 REDUCTIONS = {
     "Sum": _Reduction(np.add, 0.0),
-    "Mean": _Reduction(np.add, np.nan),
+    "Mean": _Reduction(np.add, 0.0),
     "Max": _Reduction(np.maximum, -np.inf),
 }
 
@@ -50,7 +50,7 @@ def reduce_slices(
     """Y[i] is the ``reduction`` (Sum, Mean or Max) of R[starts[i]:ends[i]] over its rows, for i < count.
 
     R is X, float32, or X[indices], or that with each row multiplied by its weight. Slices are cut to what there is, and
-    negative starts, ends and indices count from the end, as in ONNX. No rows give 0, NaN or -infinity.
+    negative starts, ends and indices count from the end, as in ONNX. No rows give 0, but a maximum of -infinity.
     """
     _reduction(op)
     require(op, x.ndim > 0 and x.dtype == np.float32, "X must be float32 and must have a dimension", x)

@@ -16,7 +16,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.kernel import REFERENCE
 
 FUNCTIONS = {"Sum": np.sum, "Mean": np.mean, "Max": np.max}
-NOTHING = {"Sum": 0, "Mean": np.nan, "Max": -np.inf}
+NOTHING = {"Sum": 0, "Mean": 0, "Max": -np.inf}
 
 
 def expected(reduction: str, rows: Any, starts: Any, ends: Any, count: int) -> Any:
