@@ -30,7 +30,7 @@ class SubNets(Protocol):
         ...
 
     def steady(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Optional[Steady]:
-        """The net, planned for inputs like these, on memory that stays; None if that cannot be had."""
+        """The net, a Loop's body, planned for inputs like these, on memory that stays; None if that cannot be had."""
         ...
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
@@ -188,10 +188,9 @@ def _rest(
     one, because shapes change. named, state: what the body is given in the second trip, and what of it is carried."""
     body = op.get_net("body")
     steady = nets.steady(body, named, body.external_output) if len(named) == 2 + len(state) else None
-    copies = None if steady is None else steady.copies(len(state))
-    if steady is None or copies is None:
+    if steady is None:
         return None
-    return steady.loop(copies, state, trips, lambda goes_on: not conditional or _holds(op, goes_on))
+    return steady.loop(state, trips, lambda goes_on: not conditional or _holds(op, goes_on))
 
 
 @operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)

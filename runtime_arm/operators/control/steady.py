@@ -11,19 +11,22 @@ from runtime_arm.records import NamedTuple
 
 
 class Steady(NamedTuple):
-    """A planned net: the memory of its inputs, None for those that nothing reads, that of its outputs, and what
-    computes these. A run may overwrite the inputs."""
+    """The planned body of a Loop: the memory of its inputs, None for those that nothing reads, that of its outputs, and
+    what computes these. A run may overwrite the inputs. copies: (target, source), what is copied so that the carried
+    blobs that a trip leaves are those of the next one."""
 
     inputs: Sequence[Optional[Array]]
     outputs: Sequence[Array]
+    copies: Sequence[Tuple[Array, Array]]
     run: Callable[[], Any]
 
-    def copies(self, count: int) -> Optional[List[Tuple[Array, Array]]]:
-        """What is copied, (target, source), so that ``count`` carried blobs that a trip of a Loop leaves are those of
-        the next one. None if their shapes differ, or if one lies where another is read from."""
-        found: List[Tuple[Array, Array]] = []
-        sources = self.outputs[1 : 1 + count]
-        for at, target in enumerate(self.inputs[2 : 2 + count]):
+    @staticmethod
+    def of(inputs: Sequence[Optional[Array]], outputs: Sequence[Array], run: Callable[[], Any]) -> Optional[Steady]:
+        """None if a carried blob changes its shape, or lies where another is read from."""
+        copies: List[Tuple[Array, Array]] = []
+        carried = inputs[2:]
+        sources = outputs[1 : 1 + len(carried)]
+        for at, target in enumerate(carried):
             if target is None:
                 continue
             source = sources[at]
@@ -33,11 +36,11 @@ class Steady(NamedTuple):
             if any(np.may_share_memory(target, one) for other, one in enumerate(sources) if other != at or not stays):
                 return None
             if not stays:
-                found.append((target, source))
-        return found
+                copies.append((target, source))
+        return Steady(inputs, outputs, copies, run)
 
     def loop(
-        self, copies: Sequence[Tuple[Array, Array]], state: Sequence[Any], trips: range, holds: Callable[[Array], bool]
+        self, state: Sequence[Any], trips: range, holds: Callable[[Array], bool]
     ) -> Tuple[List[Any], List[List[Array]]]:
         """Run the body of a Loop for these trips, at least one, as long as its condition holds; what it carries behind
         the last one, and what it gives each trip. state: what it carries in front of the first."""
@@ -57,7 +60,7 @@ class Steady(NamedTuple):
             if not holds(goes_on):
                 break
             if trip != trips[-1]:
-                for target, source in copies:
+                for target, source in self.copies:
                     target[...] = source
         return [one.copy() for one in results[: len(state)]], scanned
 

@@ -73,9 +73,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> List[int]:
     trips: List[int] = []
     usual = Steady.loop
 
-    def noting(self: Steady, copies: Any, state: Any, rest: range, holds: Any) -> Tuple[List[Any], List[List[Any]]]:
+    def noting(self: Steady, state: Any, rest: range, holds: Any) -> Tuple[List[Any], List[List[Any]]]:
         trips.append(len(rest))
-        return usual(self, copies, state, rest, holds)
+        return usual(self, state, rest, holds)
 
     monkeypatch.setattr(Steady, "loop", noting)
     return trips
