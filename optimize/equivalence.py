@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -40,7 +40,8 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 CHANGES = 3  # changed versions of the plain net that are run to measure the effect of rounding
 BEYOND_ROUNDING = 32.0  # a difference this many times as large as the effect of those changes is not rounding
-SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they may be limits or sizes
+SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they may be limits or sizes, unless they are
+# what an operator multiplies by and adds up
 # Open sizes of a sample, as (first, other, step): ``first`` for axis 0, ``other + step * axis`` for the other axes. The
 # first two choices that the plain net accepts are run.
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
@@ -303,11 +304,11 @@ def _sample(plain: Pair, specs: Specs, refusals: List[str], like: Pair) -> Optio
                 refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
                 return None
             feeds, outputs, first = _taken(predictor, specs)
-        again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else outputs
+        again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else {}
     except ArmnetError as error:
         refusals.append(first_line(error))
         return None
-    return _Sample(feeds, outputs, [name for name in outputs if difference(outputs[name], again[name])], first)
+    return _Sample(feeds, outputs, [name for name in again if difference(outputs[name], again[name])], first)
 
 
 def _taken(predictor: Predictor, specs: Specs) -> Tuple[Feeds, Dict[str, Any], bool]:
@@ -390,9 +391,21 @@ def _changed_outputs(plain: Pair, sample: _Sample) -> Iterator[Dict[str, Any]]:
 def _with_changed_weights(pair: Pair, rng: np.random.Generator) -> Pair:
     weights = Weights(pair.init_net, {info.name for info in pair.inputs})
     values = {name: weights.value(name) for name in weights.names}
+    factors = _factors(pair.predict_net)
     changed = {
         name: in_last_bits(value, rng)
         for name, value in values.items()
-        if value is not None and value.dtype.kind == "f" and value.size >= SMALLEST_CHANGED
+        if value is not None and value.dtype.kind == "f" and (value.size >= SMALLEST_CHANGED or name in factors)
     }
     return pair.replace(init_net=weights.changed(changed).init_net)
+
+
+def _factors(net: NetDef) -> Set[str]:
+    """What operators that multiply and add, such as convolutions, read beside their first input."""
+    found: Set[str] = set()
+    for op in net.op:
+        schema = find(op)
+        if schema is not None and schema.multiply_adds is not None:
+            found.update(op.input[1:])
+        found.update(*map(_factors, op.subnets()))
+    return found

@@ -26,6 +26,7 @@ from optimize.passes.composing import (
     compose_fc,
     compose_gelu,
     compose_hard_swish,
+    compose_reduce_slices,
     compose_swish,
     compose_transposes,
     compose_update_slice,
@@ -68,6 +69,7 @@ from optimize.passes.removing import (
 
 UNTANGLING = (
     choose_branches.PASS,
+    compose_reduce_slices.PASS,
     unroll_loops.PASS,
     remove_sequences.PASS,
     compose_update_slice.PASS,

@@ -10,7 +10,7 @@ from typing import Mapping, Sequence
 from optimize import pipeline
 from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
-from optimize.passes.composing import compose_update_slice
+from optimize.passes.composing import compose_reduce_slices, compose_update_slice
 from optimize.passes.folding import choose_branches, unroll_loops
 from optimize.passes.removing import remove_sequences
 from optimize.rewriting.inlining import READERS
@@ -23,7 +23,10 @@ from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 
 Shapes = Mapping[str, Sequence[int]]
-_DONE_BY = {one.PASS.name for one in (choose_branches, unroll_loops, remove_sequences, compose_update_slice)}
+_DONE_BY = {
+    one.PASS.name
+    for one in (choose_branches, compose_reduce_slices, unroll_loops, remove_sequences, compose_update_slice)
+}
 _TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
 
 

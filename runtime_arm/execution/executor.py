@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from runtime_arm.execution.carrying import Carried
     from runtime_arm.execution.workers import Crew
+    from runtime_arm.operators.control.steady import Steady
     from runtime_arm.pair.tuned import OnDevice
     from runtime_arm.planning.steps import Step
 
@@ -371,6 +372,7 @@ class SubNets:
     def __init__(self, op: OperatorDef, segment: Segment):
         self._outside: Dict[int, Dict[str, Value]] = {}
         self._executors: Dict[int, Executor] = {}
+        self._steady: Dict[int, Tuple[Segment, Optional[Steady]]] = {}
         for net in op.subnets():
             captured = {name: segment.env[name] for name in net.captures() if name in segment.env}
             constants = {name: value.operand for name, value in captured.items() if value.spec.value is not None}
@@ -383,12 +385,34 @@ class SubNets:
         outputs = self._executors[id(net)].run_inside(feeds, fetches)
         return [outputs[name] for name in fetches]
 
+    def steady(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Optional[Steady]:
+        """The net, a Loop's body, on memory that stays, for inputs like these, in their order; None if it is planned
+        part by part, or if that memory does not hold a plain array for every blob."""
+        segment = self._executors[id(net)].plan(feeds, fetches)
+        known = self._steady.get(id(net))
+        if known is None or known[0] is not segment:
+            known = self._steady[id(net)] = segment, _steady(segment, list(feeds), fetches)
+        return known[1]
+
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
         """The specs that the blobs ``fetches`` would have for inputs of these specs, None if they depend on data."""
         constants = {name: _constant(name, value).spec for name, value in self._executors[id(net)].constants.items()}
         outside = {name: value.spec for name, value in self._outside[id(net)].items()}
         env = infer_net(net, {**constants, **outside, **feeds})
         return [env.get(name) for name in fetches]
+
+
+def _steady(segment: Segment, inputs: Sequence[str], outputs: Sequence[str]) -> Optional[Steady]:
+    from runtime_arm.operators.control.steady import Steady  # nets without loops do without
+
+    if segment.border is not None or segment.is_split or segment.copies_late:
+        return None
+    values = [*segment.feeds, *(segment.env[name] for name in outputs)]
+    if any(value.spec.quantization or value.spec.dtype == object or value.layout is not None for value in values):
+        return None
+    fed = {value.name: value.array for value in segment.feeds}
+    arrays = [segment.env[name].array for name in outputs]
+    return Steady.of([fed.get(name) for name in inputs], arrays, segment.execute)
 
 
 def _constant(name: str, content: Any) -> Value:

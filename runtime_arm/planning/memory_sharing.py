@@ -433,11 +433,15 @@ def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optio
         if not isinstance(layout, Tiles) or part.layout != layout._replace(channels=part.spec.shape[1]):
             return None
         return ((index[1].start or 0) if len(index) > 1 else 0) * spec.dtype.itemsize
-    probe = np.empty(spec.shape, spec.dtype)  # only its addresses matter
-    piece = probe[index]
-    if part.layout or not piece.flags.c_contiguous or piece.nbytes != part.spec.nbytes or not piece.size:
+    if part.layout is not None:
         return None
-    return int(piece.__array_interface__["data"][0] - probe.__array_interface__["data"][0])
+    offset, stride, run = 0, spec.dtype.itemsize, spec.dtype.itemsize
+    for axis in reversed(range(len(spec.shape))):
+        places = range(spec.shape[axis])[index[axis] if axis < len(index) else slice(None)]
+        if not places or (len(places) > 1 and places.step * stride != run):
+            return None
+        offset, stride, run = offset + places.start * stride, stride * spec.shape[axis], run * len(places)
+    return offset if run == part.spec.nbytes else None
 
 
 __all__ = ["Decisions", "MemoryPlan", "Place", "Sharing", "plan_memory", "plan_memory_again"]

@@ -297,6 +297,11 @@ class Segment:
         """BrokenPlan unless every read sees what its writer wrote; nothing runs."""
         verify(self.steps, self.running, self.feeds, self._surviving().values(), self.env.values())
 
+    @property
+    def copies_late(self) -> bool:
+        """Whether steps copy inputs from where they are given, instead of ``feed``."""
+        return bool(self._late)
+
     def feed(self, arrays: Mapping[str, Any]) -> None:
         """Copy the inputs into their memory, except those that are given as that memory itself, and those that a step
         copies."""

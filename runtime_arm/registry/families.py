@@ -353,6 +353,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.fused.gated_convolution": "GatedConv",
         "operators.fused.separable_block": "SeparableBlock",
         "operators.fused.layout_change": "ChangeLayout",
+        "operators.rows.reduced_slices": "ReduceSlices",
         "operators.quantised.lookup": "LookUp",
         "operators.quantised.narrow": "RoundNumbers UnpackNumbers",
         "operators.elementwise.masked_relu": "ReluMaskGradient ReluWithMask",

@@ -24,6 +24,7 @@ from scripts.fuzzing.graphs import (
     Unsuitable,
     Value,
 )
+from scripts.fuzzing.kinds_of_language import bags, packed_product
 
 FUNCTIONS = (
     *(
@@ -453,9 +454,15 @@ def branch(g: Graph) -> None:
 
 
 def loop(g: Graph) -> None:
-    """A loop that carries one blob, reads another and collects what it makes."""
+    """A loop that carries one blob, reads another and collects what it makes; sometimes as often as a size says."""
     x = g.value(fits=lambda one: all(isinstance(size, int) for size in one.shape))
-    y, name, trips = g.like(x), f"loop{len(g.nodes)}", g.choose(1, 3)
+    y, trips = g.like(x), g.choose(1, 3)
+    number, size = g.constant(trips), trips
+    if g.chance(0.4):
+        other = g.value()
+        axis = g.axis(other)
+        number, size = size_of(g, other, axis).name, other.shape[axis]
+    name = f"loop{len(g.nodes)}"
 
     def info(suffix: str, type: int = FLOAT, shape: Any = None) -> Any:
         return helper.make_tensor_value_info(name + suffix, type, shape)
@@ -468,9 +475,9 @@ def loop(g: Graph) -> None:
     ]
     inputs = [info("_trip", INT64, []), info("_go", BOOL, []), info("_x")]
     body = helper.make_graph(nodes, name, inputs, [info("_on", BOOL, []), info("_next"), info("_one")])
-    reads = [g.constant(trips), g.constant(True, BOOL), x.name]
+    reads = [number, g.constant(True, BOOL), x.name]
     node = helper.make_node("Loop", reads, [f"{name}_last", f"{name}_all"], body=body)
-    g.add(node, [Value(f"{name}_last", FLOAT, x.shape), Value(f"{name}_all", FLOAT, (trips, *x.shape))])
+    g.add(node, [Value(f"{name}_last", FLOAT, x.shape), Value(f"{name}_all", FLOAT, (size, *x.shape))])
 
 
 def sums(g: Graph) -> None:
@@ -559,4 +566,6 @@ KINDS: List[Callable[[Graph], None]] = [
     triangle,
     shuffle,
     squeeze_and_excitation,
+    bags,
+    packed_product,
 ]

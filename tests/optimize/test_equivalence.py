@@ -13,6 +13,7 @@ from optimize.equivalence import SMALL
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Rule
 from runtime_arm.errors import OptimizationError
+from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import QuantizedTensor
@@ -139,6 +140,17 @@ def test_rounding_that_the_net_amplifies_is_not_blamed_on_a_step() -> None:
     result = optimize(chaotic(22), report=report)
     assert report.steps_by_pass()["fold_batch_norm"] == 1
     assert len(result.predict_net.op) < len(chaotic(22).predict_net.op)
+
+
+def test_small_weights_are_changed_if_they_are_multiplied_and_limits_are_not() -> None:
+    """Quantised inputs hide changes of inputs, so that a net of small layers had no rounding at all."""
+    weights = {"w": np.full((2, 1, 1, 1), 0.7, np.float32), "low": np.full((2, 1, 1), 0.3, np.float32)}
+    text = 'net "": x, w, low -> y\n Conv(x, w) -> a  kernel=1  group=2\n onnx.Max(a, low) -> y'
+    pair = pair_of(text, weights, {"x": (1, 2, 3, 3)})
+    changed = run_init_net(equivalence._with_changed_weights(pair, np.random.default_rng(0)).init_net)
+    assert (changed["w"] != weights["w"]).any()
+    np.testing.assert_allclose(changed["w"], weights["w"], rtol=1e-6)
+    np.testing.assert_array_equal(changed["low"], weights["low"])
 
 
 def test_the_effect_of_rounding_is_measured_until_it_explains_enough(monkeypatch: pytest.MonkeyPatch) -> None:

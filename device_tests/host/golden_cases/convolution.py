@@ -18,6 +18,8 @@ def convolution() -> Iterator[Case]:
     yield from case("Conv", "1x8x7x7", "!12x8x1x1", kernel=1, stride=2)
     for stride in (1, 2):
         yield from case("Conv", "1x8x9x40", "!8x1x3x3", "!8", kernel=3, pad=1, stride=stride, group=8)
+        apart = [1, stride, stride]
+        yield from case("Conv3D", "1x6x5x9x12", "!12x1x3x3x3", kernels=[3] * 3, pads=[1] * 6, strides=apart, group=6)
     yield from case("Conv", "1x6x9x9", "!4x3x3x2", "!4", kernel_h=3, kernel_w=2, dilation=2, group=2)
     yield from case("Conv", "1x9x8x4", "!6x3x3x4", "!6", kernel=3, order="NHWC")
     yield from case("Conv1D", "2x3x9", "!4x3x3", "!4", kernels=[3])

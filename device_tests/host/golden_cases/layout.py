@@ -6,7 +6,7 @@ from typing import Iterator
 
 import numpy as np
 
-from device_tests.host.golden_cases.case import Case, case, onnx
+from device_tests.host.golden_cases.case import Case, case, onnx, own
 
 
 def layout() -> Iterator[Case]:
@@ -36,6 +36,9 @@ def layout() -> Iterator[Case]:
     yield from case("Gather", "5x4", np.array([[0, 4], [2, 2]], np.int32))
     yield from case("BatchGather", "2x5x3", np.array([4, 0], np.int32))
     yield from onnx("Gather", "5x4", [[0, -1], [2, 2]], axis=-1)
+    bags = np.array([0, 2, 1, -3]), np.array([2, 3, 5, 7]), np.array([4])
+    for reduction in ("Sum", "Mean", "Max"):
+        yield from own("ReduceSlices", "5x4", *bags, np.array([4, 0, -1, 2, 2, 1, 3]), "7", reduction=reduction)
     yield from case("ScatterAssign", "5x3", np.array([4, 1], np.int32), "2x3")
     yield from onnx("GatherElements", "3x3", [[2, 0, 1]], axis=0)
     yield from onnx("GatherND", "2x3x4", [[0, 2], [1, 0]])

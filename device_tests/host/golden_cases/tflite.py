@@ -59,7 +59,7 @@ def elementwise() -> Iterator[Case]:
 def rows() -> Iterator[Case]:
     """Reductions, softmax, resizing, and what moves elements about."""
     yield from tflite("QuantizedMean QuantizedSum", "int8 2x5x4x3", **X, Y_scale=0.3, axes=[1, 2])
-    yield from tflite("QuantizedSoftmax QuantizedLogSoftmax", "int8 3x20", **X)
+    yield from tflite("QuantizedSoftmax QuantizedLogSoftmax QuantizedL2Normalize", "int8 3x20", **X)
     size = np.array([7, 9], np.int32)
     yield from tflite("QuantizedResizeBilinear", "int8 1x4x5x3", size, half_pixel_centers=1)
     yield from tflite("QuantizedResizeBilinear", "uint8 1x4x5x3", size, align_corners=1)

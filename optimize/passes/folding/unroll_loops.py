@@ -8,50 +8,22 @@ Loops inside a body are unrolled first. Each loop of a file therefore becomes at
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, Sequence
 
 import numpy as np
 
-from optimize.rewriting.inlining import Inlined, why_apart
+from optimize.rewriting.inlining import Inlined
+from optimize.rewriting.loops import Loop
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal
-from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.netdef import OperatorDef
 
 MOST_TRIPS = 64
 MOST_OPERATORS = 256  # that one loop becomes
-_COPIES = {"Alias", "Copy"}
 
 
-class _Loop(NamedTuple):
-    """A loop by its parts: ``given`` are the carried blobs at first, ``state`` what the body calls them, ``returned``
-    what it gives back, ``scanned`` what it gives each trip."""
-
-    body: NetDef
-    given: Tuple[str, ...]
-    trip: str
-    condition: str
-    state: Tuple[str, ...]
-    returned: Tuple[str, ...]
-    scanned: Tuple[str, ...]
-
-
-def _parts(op: OperatorDef) -> _Loop:
-    """Refusal if the loop and its body do not fit each other, or the body is more than a list of operators."""
-    body, given = op.get_net("body"), op.input[2:]
-    carried, inputs, outputs = len(given), body.external_input, body.external_output
-    if len(inputs) < 2 + carried or len(outputs) < 1 + carried or len(op.output) > len(outputs) - 1:
-        raise Refusal("its body does not fit it")
-    if not all(given):
-        raise Refusal("a carried blob is left out")
-    reason = why_apart(body, repeats=True)
-    if reason:
-        raise Refusal(reason)
-    (trip, condition), state = inputs[:2], inputs[2 : 2 + carried]
-    return _Loop(body, given, trip, condition, state, outputs[1 : 1 + carried], outputs[1 + carried :])
-
-
-def _trips(program: Program, op: OperatorDef, loop: _Loop) -> int:
+def _trips(program: Program, op: OperatorDef, loop: Loop) -> int:
     """How often the body runs. Refusal if that is not known."""
     count = program.integer(op.input[0]) if op.input[0] else None
     if count is None:
@@ -64,23 +36,12 @@ def _trips(program: Program, op: OperatorDef, loop: _Loop) -> int:
         raise Refusal("whether it begins is not known")
     if not begins:
         return 0
-    if trips > 1 and not _goes_on(program, loop):
+    if trips > 1 and not loop.goes_on(program):
         raise Refusal("the body decides whether it goes on")
     return trips
 
 
-def _goes_on(program: Program, loop: _Loop) -> bool:
-    """Whether the body returns a true condition whenever it is given one."""
-    name = loop.body.external_output[0]
-    for inner in reversed(loop.body.op):  # what a name stands for at the end: it may be written more than once
-        if name in inner.output:
-            if inner.full_type not in _COPIES:
-                return False
-            name = inner.input[0]
-    return name == loop.condition if name in loop.body.external_input else bool(program.integer(name))
-
-
-def _trip(inlined: Inlined, loop: _Loop, number: int, state: Sequence[str]) -> Dict[str, str]:
+def _trip(inlined: Inlined, loop: Loop, number: int, state: Sequence[str]) -> Dict[str, str]:
     """Add one trip; the names in the program of what the body names."""
     names = dict(zip(loop.state, state))
     read = {*loop.body.external_output}.union(*(inner.input for inner in loop.body.op))
@@ -91,7 +52,7 @@ def _trip(inlined: Inlined, loop: _Loop, number: int, state: Sequence[str]) -> D
 
 
 def _unroll(program: Program, op: OperatorDef) -> Rewrite:
-    loop = _parts(op)
+    loop = Loop.of(op)
     trips = _trips(program, op, loop)
     if trips > MOST_TRIPS or trips * len(loop.body.op) > MOST_OPERATORS:
         raise Refusal(f"{trips} trips of {len(loop.body.op)} operators are too many")

@@ -13,7 +13,7 @@ meet pixels, an infinite pixel turns the whole column of its strip into NaN.
 
 from __future__ import annotations
 
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -27,6 +27,9 @@ from runtime_arm.registry.blocks import ranges
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
+
+if TYPE_CHECKING:
+    from runtime_arm.engines.conv.depthwise_volumes import Volumes
 
 LINES_NBYTES = 1 << 18  # of a block's lines, which share a second-level cache with X and Y; at least one strip
 STRIP_ROWS = 4  # with more rows T has more zeros, with fewer each product is smaller; measured: 2 and 7 are slower
@@ -88,26 +91,41 @@ def strips_of(op: OperatorDef, inputs: Specs) -> Strips:
     return Strips(convolution_in(op, inputs), inputs[0].dtype.itemsize)
 
 
+def _volumes_of(op: OperatorDef, inputs: Specs) -> Optional[Volumes]:
+    """The convolution if it has three dimensions; None if it has two."""
+    convolution, x = convolution_in(op, inputs), inputs[0]
+    assert x is not None
+    if convolution.window.ndim == 2:
+        return None
+    from runtime_arm.engines.conv.depthwise_volumes import Volumes  # nets of pictures do without
+
+    return Volumes(convolution, x.dtype.itemsize)
+
+
 def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     w, convolution, wrong = inputs[1], convolution_in(op, inputs), wrong_dtype(inputs[0])
     assert w is not None
     if wrong is not None:
         return wrong
-    if convolution.window.ndim != 2:
-        return f"there must be two spatial dimensions, got {convolution.window.ndim}"
+    if convolution.window.ndim not in (2, 3):
+        return f"there must be two or three spatial dimensions, got {convolution.window.ndim}"
     if convolution.channels_last:
         return "the order must be NCHW"
     if convolution.group != convolution.channels:
         return f"every channel must be a group, got {convolution.group} groups of {convolution.channels} channels"
-    if convolution.window.output[1] < LEAST_COLUMNS:
+    if convolution.window.ndim == 2 and convolution.window.output[1] < LEAST_COLUMNS:
         return f"an output row must have at least {LEAST_COLUMNS} pixels to pay, got {convolution.window.output[1]}"
     if w.value is None:
         return "the weights must be constant"
-    return None
+    volumes = _volumes_of(op, inputs)
+    return None if volumes is None else volumes.refusal()
 
 
 def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
     """Fitted to images of 14 to 112 columns: short rows, strides and dilations cost copies, large kernels products."""
+    volumes = _volumes_of(op, inputs)
+    if volumes is not None:
+        return volumes.work()
     window = strips_of(op, inputs).window
     apart = 1.8 if max(window.stride + window.dilation) > 1 else 1
     taps = (STRIP_ROWS + window.kernel[0] - 1) * window.kernel[1]
@@ -116,6 +134,9 @@ def work(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Work:
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    volumes = _volumes_of(op, inputs)
+    if volumes is not None:
+        return volumes.scratch(outputs[0].dtype)
     strips = strips_of(op, inputs)
     sizes = [int(np.prod(strips.lines(block))) for block in strips.blocks()]
     return [TensorSpec((max(sizes, default=0),), outputs[0].dtype)]
@@ -125,6 +146,9 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 @conv_relu.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
 @onnx_conv.kernel("DEPTHWISE", supports=supports, scratch=scratch, work=work, splits_work=True)
 def depthwise(call: Call) -> Run:
+    volumes = _volumes_of(call.op, call.in_specs)
+    if volumes is not None:
+        return volumes.bind(call)
     strips = strips_of(call.op, call.in_specs)
     band = call.packed(f"band of {strips.rows}", lambda: strips.band(call.inputs[1]))
     blocks = call.mine(list(strips.blocks(call.workers)))

@@ -28,6 +28,10 @@ class Accumulators:
                 self._axes[place] = join_axis(concat, first.ndim)
                 self._parts[place] = []
 
+    def __bool__(self) -> bool:
+        """Whether there is such a blob."""
+        return bool(self._axes)
+
     def take(self, state: Sequence[Any]) -> List[Any]:
         """The carried blobs for the next trip: what they hold, at first or by the trip before, is kept here."""
         given = [*state]

@@ -6,7 +6,7 @@ the surrounding net by name. They are planned like any net, once for each set of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.operators.control.accumulators import Accumulators
+    from runtime_arm.operators.control.steady import Steady
 
 ENDLESS = np.iinfo(np.int64).max
 
@@ -26,6 +27,10 @@ class SubNets(Protocol):
 
     def run(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
         """The blobs ``fetches`` after a run of the net with these inputs."""
+        ...
+
+    def steady(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Optional[Steady]:
+        """The net, a Loop's body, planned for inputs like these, on memory that stays; None if that cannot be had."""
         ...
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
@@ -156,7 +161,14 @@ def loop_reference(
     scanned: List[List[Array]] = [[] for _ in body.external_output[1 + len(state) :]]
     trip = 0
     while goes_on and trip < count:
-        results = nets.run(body, _named(body, trip, goes_on, growing.take(state)), body.external_output)
+        named = _named(body, trip, goes_on, growing.take(state))
+        if trip == 1 and not growing:
+            rest = _rest(op, nets, named, state, condition is not None, range(1, count))
+            if rest is not None:
+                state, more = rest
+                scanned = [[*slices, *others] for slices, others in zip(scanned, more)]
+                break
+        results = nets.run(body, named, body.external_output)
         goes_on = condition is None or _holds(op, results[0])
         state = results[1 : 1 + len(state)]
         for slices, one in zip(scanned, results[1 + len(state) :]):
@@ -167,6 +179,18 @@ def loop_reference(
         feeds = {name: _spec(array) for name, array in _named(body, trip, goes_on, state).items()}
         specs = nets.infer(body, feeds, body.external_output[1 + len(state) :])
     return [*growing.joined(state), *(_stacked(op, slices, spec) for slices, spec in zip(scanned, specs))]
+
+
+def _rest(
+    op: OperatorDef, nets: SubNets, named: Mapping[str, Any], state: Sequence[Any], conditional: bool, trips: range
+) -> Optional[Tuple[List[Any], List[List[Array]]]]:
+    """What the loop carries in the end, and what it scans in all trips but the first; None if these must run one by
+    one, because shapes change. named, state: what the body is given in the second trip, and what of it is carried."""
+    body = op.get_net("body")
+    steady = nets.steady(body, named, body.external_output) if len(named) == 2 + len(state) else None
+    if steady is None:
+        return None
+    return steady.loop(state, trips, lambda goes_on: not conditional or _holds(op, goes_on))
 
 
 @operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)

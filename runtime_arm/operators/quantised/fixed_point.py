@@ -74,16 +74,21 @@ def _reciprocal_of_one_plus(a: Array) -> Array:
     return multiply_by_power(x, 1)
 
 
+def _bits(x: Array) -> Array:
+    """How many bits positive numbers below 2**53 have."""
+    return np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
 def reciprocal(x: Array, integer_bits: int) -> Tuple[Array, Array]:
     """1 / x of positive numbers with ``integer_bits`` bits before the point: a mantissa in Q0.31, and a right shift."""
-    bits = np.frexp(x.astype(np.float64))[1].astype(np.int64)  # 32 minus the leading zeros
+    bits = _bits(x)
     mantissa = _reciprocal_of_one_plus((x << (32 - bits)) - (1 << 31))
     return mantissa, integer_bits - (32 - bits)
 
 
 def leading_zeros(x: Array) -> Array:
     """The number of leading zeros of positive numbers in 32 bits."""
-    return np.asarray(32 - np.frexp(x.astype(np.float64))[1].astype(np.int64))
+    return np.asarray(32 - _bits(x))
 
 
 _LOG_2, _ROOT_OF_HALF, _FOURTH_ROOT_OF_HALF = 1488522236, 1518500250, 1805811301  # in Q0.31
@@ -119,22 +124,20 @@ def _shifted(x: Array, exponents: Array) -> Array:
     return np.asarray(np.clip(x << exponents, -(2**31), MOST))
 
 
-def inverse_square_root(x: int) -> Tuple[int, int]:
-    """1 / sqrt(x) of a whole number: a mantissa in Q0.31 and the power of two to multiply it by, at most 0.
+def inverse_square_root(x: Array) -> Tuple[Array, Array]:
+    """1 / sqrt(x) of whole numbers: mantissas in Q0.31 and the powers of two to multiply them by, at most 0.
 
-    Five Newton steps from 1. Source: LiteRT, kernels/internal/common.h.
+    Numbers below 2 count as 1. Five Newton steps from 1. Source: LiteRT, kernels/internal/common.h.
     """
-    if x <= 1:
-        return MOST, 0
-    right = 11
-    while x >= 1 << 29:
-        x, right = x // 4, right + 1
-    pairs = (32 - x.bit_length() - 1) // 2 - 1
-    x, right = x << 2 * pairs, right - pairs
-    half = divide_by_power(np.int64(x >> 1), 1)
-    estimate = np.asarray(1 << 28, np.int64)  # 1 in Q3.28
+    whole = np.maximum(np.asarray(x, np.int64), 2)
+    bits = _bits(whole)
+    quarters = np.maximum((bits - 28) // 2, 0)  # until fewer than 30 bits are left
+    pairs = (31 - bits) // 2 + quarters - 1
+    whole, right = (whole >> 2 * quarters) << 2 * pairs, 11 + quarters - pairs
+    half = divide_by_power(whole >> 1, 1)
+    estimate = np.full(half.shape, 1 << 28, np.int64)  # 1 in Q3.28
     for _ in range(5):
         cube = multiply_by_power(high_product(high_product(estimate, estimate), estimate), 6)
         estimate = multiply_by_power(high_product(3 << 27, estimate) - high_product(half, cube), 3)
-    mantissa = int(high_product(estimate, _ROOT_OF_HALF))
-    return (mantissa << -right, 0) if right < 0 else (mantissa, -right)
+    mantissa = high_product(estimate, _ROOT_OF_HALF) << np.maximum(-right, 0)
+    return np.where(x <= 1, MOST, mantissa), np.where(x <= 1, 0, np.minimum(-right, 0))

@@ -28,8 +28,9 @@ def _onnx_axis(op: OperatorDef, ndim: int, default: int) -> int:
 
 
 def _positions(op: OperatorDef, x: TensorSpec, axis: int) -> List[TensorSpec]:
-    require(op, not op.domain or x.shape[axis] > 0, "there must be an element along the axis", x)
-    return [TensorSpec(reduced_shape(x.shape, (axis,), op.get_bool("keepdims", True)), np.int64)]
+    y = TensorSpec(reduced_shape(x.shape, (axis,), op.get_bool("keepdims", True)), np.int64)
+    require(op, not op.domain or x.shape[axis] > 0 or not y.size, "there must be an element along the axis", x)
+    return [y]
 
 
 @operator("ArgMax", dtypes=CAFFE2_NUMBERS)
@@ -51,7 +52,7 @@ def arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def onnx_arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Caffe2's ArgMax, with axis 0 as the default. With ``select_last_index``, the last of several maxima.
 
-    There must be an element along the axis.
+    There must be an element along the axis, unless Y has none.
     """
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 
@@ -60,7 +61,7 @@ def onnx_arg_max(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def onnx_arg_min(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Caffe2's ArgMin, with axis 0 as the default. With ``select_last_index``, the last of several minima.
 
-    There must be an element along the axis.
+    There must be an element along the axis, unless Y has none.
     """
     return _positions(op, x, _onnx_axis(op, x.ndim, 0))
 

@@ -89,13 +89,9 @@ def _infinity(dtype: np.dtype[Any]) -> Any:
     return np.inf if dtype.kind == "f" else highest(dtype)
 
 
-def _undefined(dtype: np.dtype[Any]) -> Any:
-    return np.nan if dtype.kind == "f" else 0
-
-
 for _type, _formula, _reduction, _dtypes in [
     ("ReduceSum", "the sum of X", SUM, NUMBERS),
-    ("ReduceMean", "the mean of X (of integers, rounded towards zero)", MEAN._replace(nothing=_undefined), NUMBERS),
+    ("ReduceMean", "the mean of X (of integers, rounded towards zero; of no elements, 0)", MEAN, NUMBERS),
     (
         "ReduceMax",
         "the maximum of X (of no elements, -infinity or the smallest integer)",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef
 from runtime_arm.planning.arena import liveness_peak
-from runtime_arm.planning.memory_sharing import Sharing, plan_memory_again
+from runtime_arm.planning.memory_sharing import Sharing, _offset_within, plan_memory_again
 from runtime_arm.planning.plan import Segment
+from runtime_arm.planning.steps import Value
 from runtime_arm.registry.specs import TensorSpec
 
 WIDE = (1, 4, 16, 16)  # 4 KB
@@ -130,6 +133,25 @@ def test_parts_of_a_split_blob_stay_in_place() -> None:
     segment = planned("Relu(x) -> a", "Split(a) -> b, c  axis=1", "Exp(b) -> d", "Sigmoid(c) -> e", "Add(d, e) -> y")
     assert "Split" not in types(segment)
     assert share(segment, ("b", "a"), ("c", "a")) == [True, True]
+
+
+SLICES = st.builds(slice, *[st.one_of(st.none(), st.integers(-5, 5))] * 2, st.sampled_from([None, 1, 2, -1]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), SLICES), min_size=1, max_size=4), st.integers(0, 4))
+def test_a_part_lies_where_numpy_says(axes: List[Tuple[int, slice]], named: int) -> None:
+    whole = np.zeros([size for size, _ in axes], np.float32)
+    index = tuple(part for _, part in axes[:named])
+    piece = whole[index]
+    values = [Value(name, TensorSpec(array.shape, array.dtype), 0) for name, array in (("x", whole), ("y", piece))]
+    place = piece.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    there = piece.size > 0 and piece.flags.c_contiguous
+    assert _offset_within(values[0], values[1], index) == (place if there else None)
+
+
+def test_a_place_takes_no_memory() -> None:
+    whole, part = (Value("x", TensorSpec((1 << count, 1 << 40), np.float32), 0) for count in (5, 4))
+    assert _offset_within(whole, part, (slice(16, None),)) == 1 << 46
 
 
 def test_a_part_of_a_live_blob_is_not_overwritten() -> None:

@@ -211,10 +211,9 @@ class _Network(NamedTuple):
         mean = _quotient(total.sum(1) << _NORM_BITS, count)
         variance = _quotient((total**2).sum(1) * (unit // count) - mean**2, unit)
         guard = max(1, int(np.float32(10000) * np.float32(scale)))
-        inverses = [inverse_square_root(guard if value < 1 else value) for value in variance.tolist()]
-        factors = FixedPoint(*(np.array(column, np.int64)[:, np.newaxis] for column in zip(*inverses)))
+        inverses = inverse_square_root(np.where(variance < 1, guard, variance)[:, np.newaxis])
         work = np.empty(total.shape, np.int64), np.empty(total.shape, np.int64)
-        RULES["tflite_ref"].scale((total << _NORM_BITS) - mean[:, np.newaxis], factors, work)
+        RULES["tflite_ref"].scale((total << _NORM_BITS) - mean[:, np.newaxis], FixedPoint(*inverses), work)
         scaled = work[0] * coefficients + bias
         steps = _quotient(scaled + np.where(scaled > 0, 1, -1) * (1 << (_NORM_BITS - 1)), 1 << _NORM_BITS)
         fixed = fixed_point(scale)

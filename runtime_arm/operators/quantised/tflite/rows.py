@@ -1,13 +1,13 @@
 """TensorFlow Lite's LOG_SOFTMAX and L2_NORMALIZATION of rows. (SOFTMAX is in softmax.py.)
 
-Both are exact to the last bit. Differences to a row's maximum have few values, so their logarithms are computed once
-for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h, integer_ops/l2normalization.h and
+Both are exact to the last bit. Differences to a row's maximum have few values, so what LOG_SOFTMAX makes of them is
+computed once for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h, integer_ops/l2normalization.h and
 reference/l2normalization.h.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import require
 from runtime_arm.registry.specs import TensorSpec
 
-RowTable = Callable[[Array], Array]  # (a row of X) -> the row of Y
 _OUTPUT_SHIFT = 22  # from Q5.26 to the output's scale, 1/16
 _MIDDLE, _UNIT_SHIFT = 128, 7  # zero point of a normalised row of uint8; bits of the integer that stands for 1
 
@@ -61,12 +60,6 @@ def _logarithms(op: OperatorDef, scale: Any) -> _Logarithms:
 def _farthest(table: _Logarithms, total: Array) -> Array:
     """The differences at which Y is its lowest integer, for the logarithms (rows, 1) of the sums."""
     return np.minimum(table.counted + 1, -multiplied(total - 2**31, table.back))
-
-
-def _by_row(op: OperatorDef, x: Array, of_row: RowTable) -> Array:
-    rows = x.reshape(-1, x.shape[-1])
-    results: Array = np.array([of_row(row) for row in rows], x.dtype).reshape(x.shape)
-    return results
 
 
 @quantised("QuantizedLogSoftmax", dtypes=EIGHT_BITS)
@@ -128,15 +121,56 @@ def quantized_l2_normalize(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x]
 
 
-def _normalised_row(zero_point: int, middle: int, row: Array) -> Array:
-    centred = row.astype(np.int64) - zero_point
-    mantissa, exponent = inverse_square_root(int((centred**2).sum()))
-    unit = _UNIT_SHIFT if row.dtype == np.uint8 else max(exponent + _UNIT_SHIFT, 0)  # bits that are shifted first
-    steps = divide_by_power(high_product(centred << unit, mantissa), unit - _UNIT_SHIFT - exponent)
-    return np.asarray(np.clip(steps + middle, *limits_of(row.dtype)), row.dtype)
+def _factors(squares: Array, dtype: Any) -> Tuple[Array, Array, Array]:
+    """What rows are multiplied by, for the sums (rows, 1) of their squares: bits by which they are shifted to the left
+    first, a mantissa in Q0.31, and bits by which they are shifted to the right."""
+    mantissa, exponent = inverse_square_root(squares)
+    unit = np.full_like(exponent, _UNIT_SHIFT) if dtype == np.uint8 else np.maximum(exponent + _UNIT_SHIFT, 0)
+    return unit, mantissa, unit - _UNIT_SHIFT - exponent
+
+
+def _middle(dtype: Any) -> int:
+    return _MIDDLE if dtype == np.uint8 else 0
 
 
 @quantized_l2_normalize.reference
 def quantized_l2_normalize_reference(op: OperatorDef, x: Array) -> List[Any]:
-    zero_point, middle = affine(op, "X", x.dtype).zero_point, 0 if x.dtype == np.int8 else _MIDDLE
-    return [_by_row(op, x, lambda row: _normalised_row(zero_point, middle, row))]
+    centred = x.astype(np.int64) - affine(op, "X", x.dtype).zero_point
+    unit, mantissa, right = _factors((centred**2).sum(-1, keepdims=True), x.dtype)
+    steps = divide_by_power(high_product(centred << unit, mantissa), right) + _middle(x.dtype)
+    return [np.clip(steps, *limits_of(x.dtype)).astype(x.dtype)]
+
+
+def _normalising_buffers(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    _, values, _ = row_buffers(op, inputs, outputs)
+    return [values, values, values.with_dtype(bool)]
+
+
+@quantized_l2_normalize.kernel("NUMPY", scratch=_normalising_buffers)
+def quantized_l2_normalize_numpy(call: Call) -> Run:
+    """Works in blocks of rows, because the roots allocate arrays of their length."""
+    zero_point, parts = affine(call.op, "X", call.inputs[0].dtype).zero_point, row_parts(call)
+
+    def run() -> None:
+        for x, y in parts:
+            _normalise_into(x, y, zero_point, [buffer[: len(x)] for buffer in call.scratch])
+
+    return run
+
+
+def _normalise_into(x: Array, y: Array, zero_point: int, scratch: Sequence[Array]) -> None:
+    values, squares, negative = scratch
+    np.subtract(x, zero_point, out=values, dtype=np.int64)
+    np.multiply(values, values, out=squares)
+    unit, mantissa, right = _factors(np.add.reduce(squares, axis=-1, keepdims=True), x.dtype)
+    np.left_shift(values, unit, out=values)
+    np.multiply(values, mantissa, out=values)  # the high product of numbers that are too small to saturate
+    np.add(values, 1 << 30, out=values)
+    np.right_shift(values, 31, out=values)
+    np.logical_and(np.less(values, 0, out=negative), right > 0, out=negative)
+    np.add(values, (np.int64(1) << right) >> 1, out=values)
+    np.subtract(values, negative, out=values)
+    np.right_shift(values, right, out=values)
+    np.add(values, _middle(x.dtype), out=values)
+    np.clip(values, *limits_of(x.dtype), out=values)
+    np.copyto(y, values, casting="unsafe")

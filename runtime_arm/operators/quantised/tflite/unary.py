@@ -205,19 +205,16 @@ def _negated_int16(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Arr
 
 def _rsqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
     centred = x - of_x.zero_point
-    roots = np.array([_inverse_root(value) for value in centred.ravel().tolist()], np.int64).reshape(x.shape)
     scale = 1 / float(np.sqrt(of_x.scale) * of_y.scale)
-    steps = multiplied(roots, scale / 2**_ROOT_BITS) + of_y.zero_point
+    steps = multiplied(_inverse_roots(centred), scale / 2**_ROOT_BITS) + of_y.zero_point
     return np.where(centred > 0, steps, np.where(centred < 0, -(1 << 30), 1 << 30))
 
 
-def _inverse_root(value: int) -> int:
-    """1 / sqrt(value) in fixed point; 0 if it has no root."""
-    if value <= 0:
-        return 0
-    mantissa, exponent = inverse_square_root(value)
+def _inverse_roots(values: Array) -> Array:
+    """1 / sqrt(values) in fixed point; those of what is not positive are not used."""
+    mantissa, exponent = inverse_square_root(values)
     shift = exponent + _ROOT_BITS
-    return int(divide_by_power(high_product(np.asarray(1 << max(shift, 0)), mantissa), max(-shift, 0)))
+    return divide_by_power(high_product(np.int64(1) << np.maximum(shift, 0), mantissa), np.maximum(-shift, 0))
 
 
 def _elu(x: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ WEIGHTS = (1, 2)
 
 
 def problem(
-    image: Tuple[int, int],
+    image: Sequence[int],
     channels: int,
-    kernel: Tuple[int, int],
+    kernel: Sequence[int],
     multiplier: int = 1,
     batch: int = 1,
     dtype: str = "f4",
@@ -110,7 +110,7 @@ def test_is_preferred_for_constant_weights() -> None:
     [
         ([(1, 4, 6, 6), (4, 2, 3, 3)], {"kernel": 3, "group": 2}, "every channel must be a group, got 2 groups of 4"),
         ([(1, 6, 6, 4), (4, 3, 3, 1)], {"kernel": 3, "group": 4, "order": "NHWC"}, "the order must be NCHW"),
-        ([(1, 4, 6), (4, 1, 3)], {"kernels": [3], "group": 4}, "there must be two spatial dimensions, got 1"),
+        ([(1, 4, 6), (4, 1, 3)], {"kernels": [3], "group": 4}, "there must be two or three spatial dimensions, got 1"),
         ([(1, 4, 9, 9), (4, 1, 3, 3)], {"kernel": 3, "group": 4}, "an output row must have at least 10 pixels"),
     ],
 )

@@ -13,6 +13,7 @@ from runtime_arm.errors import OperatorError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.operators.control.control import loop_reference, scan_reference
+from runtime_arm.operators.control.steady import Steady
 from runtime_arm.registry.specs import TensorSpec
 from tests.support.exact import assert_same
 
@@ -42,6 +43,9 @@ class Given:
         self.sizes.append(feeds[self.name].size)
         found = Executor(body, {}).run({**self.around, **feeds}, fetches)
         return [found[name] for name in fetches]
+
+    def steady(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Optional[Steady]:
+        return None
 
     def infer(self, net: NetDef, feeds: Mapping[str, TensorSpec], fetches: Sequence[str]) -> List[Optional[TensorSpec]]:
         raise AssertionError("the body runs")

@@ -63,6 +63,13 @@ def test_onnx_top_k_of_the_smallest(dtype: Any) -> None:
         np.testing.assert_array_equal(values, x[:, expected])
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_where_y_has_no_elements_neither_must_x(axis: int) -> None:
+    """As in onnxruntime."""
+    (y,) = run_kernel(onnx("ArgMax", "X", axis=axis), [random((0, 0))])
+    assert y.shape == ((1, 0), (0, 1))[axis]
+
+
 REFUSALS: Dict[str, Any] = {
     "axis must be -1 or from 0 to 1, got 2": (ArgumentError, caffe2("ArgMax", "X", axis=2), [random((2, 3))]),
     "got -2": (ArgumentError, caffe2("ArgMin", "X", axis=-2), [random((2, 3))]),

@@ -1,0 +1,69 @@
+"""Bodies of loops whose blobs keep their shapes: they run again and again on memory that stays where it is."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from runtime_arm.netdef import Array
+from runtime_arm.records import NamedTuple
+
+
+class Steady(NamedTuple):
+    """The planned body of a Loop: the memory of its inputs, None for those that nothing reads, that of its outputs, and
+    what computes these. A run may overwrite the inputs. copies: (target, source), what is copied so that the carried
+    blobs that a trip leaves are those of the next one."""
+
+    inputs: Sequence[Optional[Array]]
+    outputs: Sequence[Array]
+    copies: Sequence[Tuple[Array, Array]]
+    run: Callable[[], Any]
+
+    @staticmethod
+    def of(inputs: Sequence[Optional[Array]], outputs: Sequence[Array], run: Callable[[], Any]) -> Optional[Steady]:
+        """None if a carried blob changes its shape, or lies where another is read from."""
+        copies: List[Tuple[Array, Array]] = []
+        carried = inputs[2:]
+        sources = outputs[1 : 1 + len(carried)]
+        for at, target in enumerate(carried):
+            if target is None:
+                continue
+            source = sources[at]
+            if (target.shape, target.dtype) != (source.shape, source.dtype):
+                return None
+            stays = _are_one(target, source)
+            if any(np.may_share_memory(target, one) for other, one in enumerate(sources) if other != at or not stays):
+                return None
+            if not stays:
+                copies.append((target, source))
+        return Steady(inputs, outputs, copies, run)
+
+    def loop(
+        self, state: Sequence[Any], trips: range, holds: Callable[[Array], bool]
+    ) -> Tuple[List[Any], List[List[Array]]]:
+        """Run the body of a Loop for these trips, at least one, as long as its condition holds; what it carries behind
+        the last one, and what it gives each trip. state: what it carries in front of the first."""
+        (number, condition, *carried), (goes_on, *results) = self.inputs, self.outputs
+        for target, given in zip(carried, state):
+            if target is not None:
+                target[...] = given
+        scanned: List[List[Array]] = [[] for _ in results[len(state) :]]
+        for trip in trips:
+            if number is not None:
+                number[...] = trip
+            if condition is not None:
+                condition[...] = True
+            self.run()
+            for slices, one in zip(scanned, results[len(state) :]):
+                slices.append(one.copy())
+            if not holds(goes_on):
+                break
+            if trip != trips[-1]:
+                for target, source in self.copies:
+                    target[...] = source
+        return [one.copy() for one in results[: len(state)]], scanned
+
+
+def _are_one(one: Array, other: Array) -> bool:
+    return bool(one.ctypes.data == other.ctypes.data and one.strides == other.strides)
