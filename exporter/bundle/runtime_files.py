@@ -24,8 +24,10 @@ TEACHING = "runtime_arm/app/teaching/command.py"  # what bundles that learn by t
 LEFT_OUT = ("gpu/", "pair/signatures/")  # folders of which nothing is taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS, _TEACHING = "runtime_arm/results/decoders/", "runtime_arm/app/teaching/"
-# Imported by gradient makers alone, which no net needs, by bundles that learn, and by one decoder.
+# Imported by gradient makers and by functions that are given pairs, none of which a bundle has, by bundles that learn,
+# and by one decoder.
 _ON_DEMAND = {
+    "runtime_arm/pair/argument.py",
     "runtime_arm/registry/gradients.py",
     "runtime_arm/app/packing.py",
     "runtime_arm/results/cepstra.py",

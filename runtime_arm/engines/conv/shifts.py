@@ -31,6 +31,7 @@ def bias_behind(shift: Array, weights: Array, bias: Optional[Array]) -> Array:
 
 def has_outlier(weights: Array) -> bool:
     """Whether one weight is too large beside the others; zeros do not count, and a weight without others is none.
+    Weights whose squares overflow count as such: several of them may hide each other.
 
     Mostly a quick look is enough: since no weight is larger than the largest one, the sum of sizes is at least the sum
     of squares divided by that.
@@ -41,5 +42,7 @@ def has_outlier(weights: Array) -> bool:
         squares = float(np.dot(flat, flat))
     if flat.size == 1 or largest**2 * (flat.size - 1) <= MOST_OUTLYING * (squares - largest**2) < np.inf:
         return False
+    if squares == np.inf:
+        return True
     others = np.abs(flat).sum(dtype=np.float64) - largest
     return bool(largest * (np.count_nonzero(flat) - 1) > MOST_OUTLYING * others or others <= 0)

@@ -39,6 +39,7 @@ WEIGHTS: Dict[str, Any] = {
     "fb_one": normal(1),
     "f4": normal(3, 8),
     "f_one": np.array([[1, 2, 3, 4, 5, 6, 7, 3e37]], np.float32),
+    "f_two": np.array([[1, 2, 3, 4, 5, 6, 4e37, 3e37]], np.float32),
     "ft": np.ones((2, 3), np.float32),
 }
 SHAPES = {"x": (1, 2, 4, 4), "z": (1, 2, 4, 4)}
@@ -197,6 +198,7 @@ def test_a_convolution_without_a_bias_passes_the_shift_on() -> None:
         ),
         (["Sigmoid(a) -> y"], "y", "needs the results themselves"),
         (["AveragePool(a) -> p  kernel=2  stride=2", "FC(p, f_one, fb_one) -> y"], "y", "outweighs the others"),
+        (["AveragePool(a) -> p  kernel=2  stride=2", "FC(p, f_two, fb_one) -> y"], "y", "outweighs the others"),
         (["Conv(x, a, c) -> y  kernel=4"], "y", "not a constant float"),
         (["Conv(a, z, c) -> y  kernel=4"], "y", "not a constant float"),
         (['Conv(a, w, c) -> y  kernel=1  control_input=["a"]'], "y", "knows 'a' by name"),
