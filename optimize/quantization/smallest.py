@@ -1,9 +1,10 @@
 """Which layers compute on floats, and which of these have wider weights, so that a pair that is good enough takes few
 bytes.
 
-A layer on floats with packed weights takes as few bytes as one on integers. So wider weights are what is saved first:
-those go to layers whose packed weights make, for each byte, much of the noise that has to go from outputs that are too
-noisy, while all layers compute on floats. Then as few layers as possible do.
+A layer on floats with packed weights takes as few bytes as one on integers. So wider weights are what is saved first,
+while all layers compute on floats: they go to layers whose packed weights make, for each byte, much of the noise that
+has to go from outputs that are too noisy, or much noise in any output, whichever needs fewer bytes. Then as few layers
+as possible compute on floats.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from optimize.rewriting.report import Progress
 
 PARTS = 8  # of the layers that seem to have to stay float, of which each is tried on integers again
 LEAST_SHARE = 0.02  # of the bytes of wider weights: less is not worth a try of its own
+ALIKE = 1.01  # times the fewest bytes, which are given for more layers on integers
 
 
 class Found(NamedTuple):
@@ -51,13 +53,29 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     nbytes: Dict[str, int] = {}
     for row in rows:
         nbytes[row.layer] = nbytes.get(row.layer, 0) + row.nbytes_before
-    order = by_excess(_packed_alone(layers, outputs, progress), outputs.excess(Floats(everything, everything)), nbytes)
+    noise = _packed_alone(layers, outputs, progress)
+    orders = by_excess(noise, outputs.excess(Floats(everything, everything)), nbytes), by_noise(noise, nbytes)
     for wide in (FLOAT16, FLOAT32):
-        floats = _widened(order, nbytes, Floats(everything, everything, wide), good, progress)
-        if floats is not None:
-            wider = Floats(floats.layers - floats.packed, frozenset(), wide)
-            return Found((_fewest(alone, wider, good, progress) or floats) if on_integers else wider, alone)
+        tried: List[Floats] = []
+        for order in orders:
+            floats = _widened(order, nbytes, Floats(everything, everything, wide), good, progress)
+            if floats is not None:
+                wider = Floats(floats.layers - floats.packed, frozenset(), wide)
+                tried.append((_fewest(alone, wider, good, progress) or floats) if on_integers else wider)
+        if tried:
+            return Found(best(tried, rows), alone)
     return None
+
+
+def best(tried: Sequence[Floats], rows: Sequence[LayerReport]) -> Floats:
+    """The one of fewest bytes, or of hardly more and fewer layers on floats."""
+
+    def nbytes(floats: Floats) -> float:
+        wider, width = floats.layers - floats.packed, 2 if floats.wide == FLOAT16 else 1
+        return sum(row.nbytes_before / width if row.layer in wider else row.nbytes for row in rows)
+
+    most = ALIKE * min(map(nbytes, tried))
+    return min((one for one in tried if nbytes(one) <= most), key=lambda one: (len(one.layers), nbytes(one)))
 
 
 def _packed_alone(layers: Sequence[str], outputs: Outputs, progress: Progress) -> Dict[str, Mapping[str, float]]:
@@ -90,6 +108,11 @@ def by_excess(
         order.append(max((layer for layer in noise if layer not in order), key=gain))
         left = {output: max(0.0, most - shares[order[-1]][output]) for output, most in left.items()}
     return order
+
+
+def by_noise(noise: Mapping[str, Mapping[str, float]], nbytes: Mapping[str, int]) -> List[str]:
+    """The layers in the order of the noise in the worst output for each of their bytes."""
+    return sorted(noise, key=lambda layer: max(noise[layer].values(), default=0.0) / nbytes[layer], reverse=True)
 
 
 def _fewest(
