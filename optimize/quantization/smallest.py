@@ -3,8 +3,8 @@ bytes.
 
 A layer on floats with packed weights takes as few bytes as one on integers. So wider weights are what is saved first,
 while all layers compute on floats: they go to layers whose packed weights make, for each byte, much of the noise that
-has to go from outputs that are too noisy, or much noise in any output, whichever needs fewer bytes. Then as few layers
-as possible compute on floats.
+has to go from outputs that are too noisy, or much noise in any output, whichever order seems to need fewer bytes. Then
+as few layers as possible compute on floats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from optimize.rewriting.report import Progress
 
 PARTS = 8  # of the layers that seem to have to stay float, of which each is tried on integers again
 LEAST_SHARE = 0.02  # of the bytes of wider weights: less is not worth a try of its own
-ALIKE = 1.01  # times the fewest bytes, which are given for more layers on integers
 
 
 class Found(NamedTuple):
@@ -56,26 +55,11 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     noise = _packed_alone(layers, outputs, progress)
     orders = by_excess(noise, outputs.excess(Floats(everything, everything)), nbytes), by_noise(noise, nbytes)
     for wide in (FLOAT16, FLOAT32):
-        tried: List[Floats] = []
-        for order in orders:
-            floats = _widened(order, nbytes, Floats(everything, everything, wide), good, progress)
-            if floats is not None:
-                wider = Floats(floats.layers - floats.packed, frozenset(), wide)
-                tried.append((_fewest(alone, wider, good, progress) or floats) if on_integers else wider)
-        if tried:
-            return Found(best(tried, rows), alone)
+        floats = _widened(orders, nbytes, Floats(everything, everything, wide), good, progress)
+        if floats is not None:
+            wider = Floats(floats.layers - floats.packed, frozenset(), wide)
+            return Found((_fewest(alone, wider, good, progress) or floats) if on_integers else wider, alone)
     return None
-
-
-def best(tried: Sequence[Floats], rows: Sequence[LayerReport]) -> Floats:
-    """The one of fewest bytes, or of hardly more and fewer layers on floats."""
-
-    def nbytes(floats: Floats) -> float:
-        wider, width = floats.layers - floats.packed, 2 if floats.wide == FLOAT16 else 1
-        return sum(row.nbytes_before / width if row.layer in wider else row.nbytes for row in rows)
-
-    most = ALIKE * min(map(nbytes, tried))
-    return min((one for one in tried if nbytes(one) <= most), key=lambda one: (len(one.layers), nbytes(one)))
 
 
 def _packed_alone(layers: Sequence[str], outputs: Outputs, progress: Progress) -> Dict[str, Mapping[str, float]]:
@@ -130,20 +114,23 @@ def _fewest(
 
 
 def _widened(
-    order: Sequence[str],
+    orders: Sequence[Sequence[str]],
     nbytes: Mapping[str, int],
     floats: Floats,
     good: Callable[[Floats], bool],
     progress: Progress,
 ) -> Optional[Floats]:
-    """The layers, all on floats, with as few bytes of wider weights as possible: of the first ones of an order."""
+    """The layers, all on floats, with as few bytes of wider weights as possible: of the first ones of an order, that
+    of which these have fewer bytes."""
 
     def with_wider(some: AbstractSet[str]) -> Floats:
         return floats._replace(packed=floats.layers - some)
 
-    wider = _least_float(order, lambda some: good(with_wider(some)), progress)
-    if wider is None:
+    firsts = [_first_ones(order, lambda some: good(with_wider(some)), progress) for order in orders]
+    some = min(filter(None, firsts), key=lambda first: sum(nbytes[layer] for layer in first), default=None)
+    if some is None:
         return None
+    wider = frozenset(_released(some, lambda some: good(with_wider(some)), progress))
     least = LEAST_SHARE * sum(nbytes[layer] for layer in wider)
     large = sorted((layer for layer in wider if nbytes[layer] > least), key=lambda one: -nbytes[one])
     for number, layer in enumerate(large):
@@ -169,11 +156,18 @@ def _worst_first(
 def _least_float(
     worst: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
 ) -> Optional[AbstractSet[str]]:
-    """The layers that stay float: the first ones, as few as are good enough. None if not even all of them are.
+    """The layers that stay float: of the first ones, as few as are good enough. None if not even all of them are.
 
-    good_with_float: whether the pair is good enough if these layers are float and the others quantised. The number is
-    found by halving.
+    good_with_float: whether the pair is good enough if these layers are float and the others quantised.
     """
+    first = _first_ones(worst, good_with_float, progress)
+    return None if first is None else frozenset(_released(first, good_with_float, progress))
+
+
+def _first_ones(
+    worst: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
+) -> Optional[Sequence[str]]:
+    """The first ones, as few as are good enough, found by halving. None if not even all of them are."""
     few, many = 0, len(worst)
     if not good_with_float(set(worst)):
         return None
@@ -181,7 +175,7 @@ def _least_float(
         middle = (few + many) // 2
         progress("try layers as floats", middle, len(worst))
         few, many = (few, middle) if good_with_float(set(worst[:middle])) else (middle, many)
-    return frozenset(_released(worst[:many], good_with_float, progress))
+    return worst[:many]
 
 
 def _released(

@@ -12,7 +12,7 @@ import pytest
 from optimize import quantize
 from optimize.quantization.builders import Floats
 from optimize.quantization.report import LayerReport
-from optimize.quantization.smallest import Found, Outputs, best, by_excess, by_noise, smallest
+from optimize.quantization.smallest import Found, Outputs, by_excess, by_noise, smallest
 from optimize.quantization.table import Choice
 from optimize.rewriting.report import quiet
 from runtime_arm import Predictor
@@ -93,18 +93,6 @@ def test_noise_in_an_output_that_is_good_enough_makes_no_weight_wider() -> None:
     nbytes["large"] = 200
     assert by_excess(noise, {"good": 0.0, "bad": 0.9}, nbytes)[0] == "large"
     assert by_noise(noise, nbytes) == ["loud", "large", "small"]
-
-
-def test_of_two_choices_the_one_of_fewer_bytes_is_taken_and_of_hardly_more_the_one_with_more_on_integers() -> None:
-    rows = [LayerReport(layer, Choice("int8", "int8"), nbytes, nbytes // 4, 40.0) for layer, nbytes in NBYTES.items()]
-    every = frozenset(NBYTES)
-    small, large = Floats(every, every - {"small"}, "float16"), Floats(every, every - {"large"}, "float16")
-    on_integers = large._replace(layers=frozenset({"large"}), packed=frozenset())
-    assert best([large, small], rows) == best([on_integers, small], rows) == small
-    less = Floats(frozenset({"small"}), frozenset(), "float16")
-    none = Floats(every, every)
-    assert best([none, less], rows) == less
-    assert best([none, on_integers], rows) == none
 
 
 def test_floats_that_no_layer_on_integers_reads_are_not_quantised() -> None:
