@@ -203,6 +203,12 @@ def _within(
         f"{len(floats.layers)} of {len(report.layers)} layers stay float: without, the worst output has a "
         f"signal-to-noise ratio of {at_first:.1f} dB"
     )
+    asked, got = ({row.choice.activations for row in some} for some in (rows, report.layers))
+    if asked != {FLOAT32} == got:
+        report.notes.append(
+            "no layer computes on integers: demand less of the outputs (a lower --snr or --must), or take them as they "
+            "are (--snr none)"
+        )
     _warn(report, demand)
     return result
 

@@ -1,9 +1,10 @@
 """Which layers compute on floats, and which of these have wider weights, so that a pair that is good enough takes few
 bytes.
 
-A layer on floats with packed weights takes as few bytes as one on integers. So wider weights are what is saved first:
-those go to layers whose packed weights make, for each byte, much of the noise that has to go from outputs that are too
-noisy, while all layers compute on floats. Then as few layers as possible do.
+A layer on floats with packed weights takes as few bytes as one on integers. So wider weights are what is saved first,
+while all layers compute on floats: they go to layers whose packed weights make, for each byte, much of the noise that
+has to go from outputs that are too noisy, or much noise in any output, whichever order seems to need fewer bytes. Then
+as few layers as possible compute on floats.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     nbytes: Dict[str, int] = {}
     for row in rows:
         nbytes[row.layer] = nbytes.get(row.layer, 0) + row.nbytes_before
-    order = by_excess(_packed_alone(layers, outputs, progress), outputs.excess(Floats(everything, everything)), nbytes)
+    noise = _packed_alone(layers, outputs, progress)
+    orders = by_excess(noise, outputs.excess(Floats(everything, everything)), nbytes), by_noise(noise, nbytes)
     for wide in (FLOAT16, FLOAT32):
-        floats = _widened(order, nbytes, Floats(everything, everything, wide), good, progress)
+        floats = _widened(orders, nbytes, Floats(everything, everything, wide), good, progress)
         if floats is not None:
             wider = Floats(floats.layers - floats.packed, frozenset(), wide)
             return Found((_fewest(alone, wider, good, progress) or floats) if on_integers else wider, alone)
@@ -92,6 +94,11 @@ def by_excess(
     return order
 
 
+def by_noise(noise: Mapping[str, Mapping[str, float]], nbytes: Mapping[str, int]) -> List[str]:
+    """The layers in the order of the noise in the worst output for each of their bytes."""
+    return sorted(noise, key=lambda layer: max(noise[layer].values(), default=0.0) / nbytes[layer], reverse=True)
+
+
 def _fewest(
     worst: Iterable[str], wider: Floats, good: Callable[[Floats], bool], progress: Progress
 ) -> Optional[Floats]:
@@ -107,20 +114,23 @@ def _fewest(
 
 
 def _widened(
-    order: Sequence[str],
+    orders: Sequence[Sequence[str]],
     nbytes: Mapping[str, int],
     floats: Floats,
     good: Callable[[Floats], bool],
     progress: Progress,
 ) -> Optional[Floats]:
-    """The layers, all on floats, with as few bytes of wider weights as possible: of the first ones of an order."""
+    """The layers, all on floats, with as few bytes of wider weights as possible: of the first ones of an order, that
+    of which these have fewer bytes."""
 
     def with_wider(some: AbstractSet[str]) -> Floats:
         return floats._replace(packed=floats.layers - some)
 
-    wider = _least_float(order, lambda some: good(with_wider(some)), progress)
-    if wider is None:
+    firsts = [_first_ones(order, lambda some: good(with_wider(some)), progress) for order in orders]
+    some = min(filter(None, firsts), key=lambda first: sum(nbytes[layer] for layer in first), default=None)
+    if some is None:
         return None
+    wider = frozenset(_released(some, lambda some: good(with_wider(some)), progress))
     least = LEAST_SHARE * sum(nbytes[layer] for layer in wider)
     large = sorted((layer for layer in wider if nbytes[layer] > least), key=lambda one: -nbytes[one])
     for number, layer in enumerate(large):
@@ -146,11 +156,18 @@ def _worst_first(
 def _least_float(
     worst: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
 ) -> Optional[AbstractSet[str]]:
-    """The layers that stay float: the first ones, as few as are good enough. None if not even all of them are.
+    """The layers that stay float: of the first ones, as few as are good enough. None if not even all of them are.
 
-    good_with_float: whether the pair is good enough if these layers are float and the others quantised. The number is
-    found by halving.
+    good_with_float: whether the pair is good enough if these layers are float and the others quantised.
     """
+    first = _first_ones(worst, good_with_float, progress)
+    return None if first is None else frozenset(_released(first, good_with_float, progress))
+
+
+def _first_ones(
+    worst: Sequence[str], good_with_float: Callable[[AbstractSet[str]], bool], progress: Progress
+) -> Optional[Sequence[str]]:
+    """The first ones, as few as are good enough, found by halving. None if not even all of them are."""
     few, many = 0, len(worst)
     if not good_with_float(set(worst)):
         return None
@@ -158,7 +175,7 @@ def _least_float(
         middle = (few + many) // 2
         progress("try layers as floats", middle, len(worst))
         few, many = (few, middle) if good_with_float(set(worst[:middle])) else (middle, many)
-    return frozenset(_released(worst[:many], good_with_float, progress))
+    return worst[:many]
 
 
 def _released(

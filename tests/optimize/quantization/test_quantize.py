@@ -151,6 +151,7 @@ def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) ->
     floats = [row for row in report.layers if row.choice.activations == "float32"]
     assert 0 < len(floats) < len(report.layers)
     assert all(row.reason for row in floats)
+    assert not any("no layer computes on integers" in note for note in report.notes)
     assert {"tflite.QuantizedConv", "tflite.Dequantize"} & set(types(mixed))
 
 
@@ -187,8 +188,11 @@ def test_outputs_that_would_be_noise_keep_layers_in_float() -> None:
     mixed = quantize(offset(), samples(4), activations="int8", report=report)
     assert snr(offset(), mixed) > 25
     assert any("layers stay float: without, the worst output" in note for note in report.notes)
-    taken = quantize(offset(), samples(4), activations="int8", snr=-math.inf, report=QuantizationReport())
+    assert any("no layer computes on integers" in note and "--snr none" in note for note in report.notes)
+    report = QuantizationReport()
+    taken = quantize(offset(), samples(4), activations="int8", snr=-math.inf, report=report)
     assert snr(offset(), taken) < 10
+    assert not any("no layer computes on integers" in note for note in report.notes)
 
 
 def test_a_noisy_output_is_reported_unless_it_was_asked_for(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

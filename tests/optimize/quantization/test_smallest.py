@@ -12,7 +12,7 @@ import pytest
 from optimize import quantize
 from optimize.quantization.builders import Floats
 from optimize.quantization.report import LayerReport
-from optimize.quantization.smallest import Found, Outputs, by_excess, smallest
+from optimize.quantization.smallest import Found, Outputs, by_excess, by_noise, smallest
 from optimize.quantization.table import Choice
 from optimize.rewriting.report import quiet
 from runtime_arm import Predictor
@@ -92,6 +92,25 @@ def test_noise_in_an_output_that_is_good_enough_makes_no_weight_wider() -> None:
     assert by_excess(noise, {"good": 0.0, "bad": 0.9}, nbytes) == ["small", "loud", "large"]
     nbytes["large"] = 200
     assert by_excess(noise, {"good": 0.0, "bad": 0.9}, nbytes)[0] == "large"
+    assert by_noise(noise, nbytes) == ["loud", "large", "small"]
+
+
+@pytest.mark.parametrize(("nbytes", "expected"), [(90, {"loud"}), (110, {"one", "two"})])
+def test_the_order_that_needs_fewer_bytes_is_gone_on_with(nbytes: int, expected: AbstractSet[str]) -> None:
+    """0.3 of the noise has to go. The loud layer makes most for each byte, and more than that."""
+    shares = {"loud": 0.6, "one": 0.2, "two": 0.1, "large": 0.1}
+    sizes = {"loud": nbytes, "one": 40, "two": 60, "large": 1000}
+    rows = [LayerReport(layer, Choice("int8", "float32"), size, size // 4, 40.0) for layer, size in sizes.items()]
+
+    def noise(floats: Floats) -> float:
+        return sum(share for layer, share in shares.items() if layer in floats.packed or layer not in floats.layers)
+
+    outputs = Outputs(
+        noise, lambda floats: {"y": noise(floats)}, lambda floats: {"y": 0.3}, lambda floats: noise(floats) < 0.7001
+    )
+    result = smallest(rows, outputs, quiet)
+    assert result is not None
+    assert wider(result.floats) == expected
 
 
 def test_floats_that_no_layer_on_integers_reads_are_not_quantised() -> None:
