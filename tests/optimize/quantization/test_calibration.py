@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimize.quantization import calibration
-from optimize.quantization.calibration import METHODS, Blobs, Range, calibrated
+from optimize.quantization.calibration import METHODS, Blobs, calibrated
 from tests.optimize.nets import pair_of
 
 NBYTES = {"a": 4, "b": 3, "c": 1, "d": 12, "e": 2, "f": 2}
