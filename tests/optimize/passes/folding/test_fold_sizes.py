@@ -7,10 +7,10 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
-from optimize import Report, optimize
+from optimize import optimize
 from optimize.passes.folding.fold_constants import FREE_NBYTES
 from optimize.passes.folding.fold_sizes import PASS
-from optimize.rewriting.report import quiet
+from optimize.rewriting.report import Recorder
 from optimize.untangling import untangled
 from tests.optimize.kinds import times_a_size
 from tests.optimize.nets import applied, assert_keeps_numbers, assert_same_numbers, pair_of, refusals
@@ -63,7 +63,7 @@ def test_behind_a_loop_nothing_computes_with_sizes() -> None:
     loop = f'onnx.Loop(one, "", x) -> z  body={{\n {body}\n }}'
     text = RANGE.replace("(x)", "(z)").replace("(x,", "(z,").replace("-> y\n", f"-> y\n {loop}\n", 1)
     pair = pair_of(text, WEIGHTS, {"x": (2, 3)})
-    result = untangled(pair, pair.inputs, {}, Report(), None, quiet)
+    result = untangled(pair, pair.inputs, {}, Recorder())
     assert [op.full_type for op in result.predict_net.op] == ["Concat", "onnx.Mul"]
     x = np.random.default_rng(2).standard_normal((2, 3)).astype(np.float32)
     for each in (result, optimize(pair)):
