@@ -69,12 +69,12 @@ def _is_half(value: Array) -> bool:
 
 def _integers(value: Array, scales: Sequence[Array]) -> Optional[Stored]:
     """As int8 along the first or last dimension, where filters are in TFLite, with one of these scales or with those
-    that the numbers tell."""
+    that the numbers tell. Integers have no zero with a sign."""
     for axis in (0, value.ndim - 1) if value.ndim > 1 else ():
         moved = np.moveaxis(value, axis, 0)
         for scale in [one for one in scales if one.size == len(moved)] or _own_scales(moved):
             rows = moved.reshape(len(moved), -1)
-            if bool(_fits(rows, scale).all()):
+            if bool(_fits(rows, scale).all()) and not bool(np.signbit(rows[rows == 0]).any()):
                 steps = np.rint(rows / scale[:, np.newaxis]).astype(np.int8).reshape(moved.shape)
                 stored = np.ascontiguousarray(np.moveaxis(steps, 0, axis))
                 return stored, Quantization(tuple(map(float, scale)), (0,) * scale.size, axis)

@@ -94,12 +94,17 @@ class _Statistics:
     def has_range(self) -> bool:
         return -math.inf < self.low <= self.high
 
+    def _fills_bins(self, dtype: np.dtype) -> bool:
+        """Whether the edges of its bins differ. As numbers of float32, those between 0.9999 and 1 do not."""
+        edges = _edges(self).astype(dtype if dtype.kind == "f" else np.float64)
+        return bool((edges[:-1] < edges[1:]).all())
+
     def count(self, values: Array) -> None:
         if not self.has_range:
             return
         if not self.histogram.size:
             self.histogram, self.alike = np.zeros(BINS), np.zeros(BINS)
-        if self.low < self.high and values.size:
+        if values.size and self._fills_bins(values.dtype):
             counts = np.histogram(values, BINS, (self.low, self.high))[0]
             square = float(np.square(values, dtype=np.float64).mean())
             self.histogram += counts
@@ -234,6 +239,8 @@ def _least_divergence(statistics: _Statistics) -> Range:
         step = max((tried.high - tried.low) / _STEPS, np.finfo(np.float32).tiny)
         place = np.rint((np.clip(centres, tried.low, tried.high) - tried.low) / step).astype(np.int64)
         inside = (centres >= tried.low) & (centres <= tried.high)
+        if not inside.any():
+            return math.inf
         kept = np.bincount(place[inside], counts[inside], _STEPS + 1)
         used = np.bincount(place[inside], counts[inside] > 0, _STEPS + 1)
         spread = np.where(inside & (counts > 0), kept[place] / np.maximum(used[place], 1), 0)

@@ -312,7 +312,7 @@ def _constants(ops: Sequence[OperatorDef], weights: Weights) -> SpecsByName:
 
 def _carried(specs: SpecsByName, gone: AbstractSet[str], rename: Mapping[str, str]) -> SpecsByName:
     """What is still known of blobs when some are gone and some have other names."""
-    renamed = {name: specs[old] for old, name in rename.items() if old in specs}
+    renamed = {name: specs[old] for old, name in rename.items() if specs.get(old) is not None}
     carried = dict(specs)  # far faster than to look at each of a large net's blobs
     for name in gone:
         carried.pop(name, None)

@@ -66,6 +66,8 @@ class _Body:
             x, limits["rows"] = self._slice(name, 2 if weights else None)
         if len(set(limits.values())) > 1:
             raise Refusal("the weights are of other rows")
+        if weights and not self._are_as_many(weights, indices or x):
+            raise Refusal(f"{weights!r} may have another number of rows than what it is for")
         rest = [indices, weights] if weights else [indices] if indices else []
         return _REDUCTIONS[op.full_type], [x, *limits["rows"], *rest]
 
@@ -84,6 +86,11 @@ class _Body:
         if ndim is not None and len(self._program.dims(name) or ()) != ndim:
             raise Refusal(f"{name!r} is not known to have {ndim} dimensions")
         return name
+
+    def _are_as_many(self, *names: str) -> bool:
+        """Whether the blobs are known to have as many rows, whatever open sizes are. Slices of others end elsewhere."""
+        choices = zip(*map(self._program.specs, names))
+        return all(None not in specs and len({spec.shape[0] for spec in specs if spec}) == 1 for specs in choices)
 
     def _slice(self, name: str, ndim: Optional[int] = None) -> Tuple[str, Tuple[str, str]]:
         """What is cut along its first dimension, of ``ndim``, and the vectors of its starts and ends."""

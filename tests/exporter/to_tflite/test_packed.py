@@ -61,6 +61,18 @@ def test_a_file_of_packed_weights_is_written_as_small_as_it_was_read(tmp_path: P
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_zeros_keep_their_signs() -> None:
+    steps = np.random.default_rng(0).integers(-127, 128, (20, 16)).astype(np.float32)
+    steps[:, 0], x = 127, np.ones((20, 16), np.float32)
+    for zero, dtype in ((0.0, np.int8), (-0.0, np.float16)):
+        w = np.where(steps == 0, np.float32(zero), steps)
+        w[3] = zero
+        pair = pair_of('net "n": x, w -> y\n Mul(x, w) -> y', {"w": w}, {"x": x.shape})
+        model, found = run_written(pair, {"x": x})
+        assert {tensor.dtype for tensor in model.graphs[0].tensors if tensor.value is not None} == {np.dtype(dtype)}
+        np.testing.assert_array_equal(np.signbit(found["y"]), np.signbit(w))
+
+
 def test_weights_of_palettes_become_floats() -> None:
     pair = armnet.quantize(net(), None, "palette")
     model, _ = run_written(pair, {"x": np.zeros((1, 4, 6, 6), np.float32)})

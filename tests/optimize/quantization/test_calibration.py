@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from optimize.quantization import calibration
-from optimize.quantization.calibration import Blobs
+from optimize.quantization.calibration import METHODS, Blobs, calibrated
+from tests.optimize.nets import pair_of
 
 NBYTES = {"a": 4, "b": 3, "c": 1, "d": 12, "e": 2, "f": 2}
 
@@ -33,3 +34,13 @@ def test_blobs_are_fetched_together_as_soon_as_their_sizes_are_known(monkeypatch
     predictor.groups.clear()
     assert [name for name, _ in blobs.of({})] == list(NBYTES)
     assert predictor.groups == [["a", "b", "c"], ["d"], ["e", "f"]]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("low", [0.99995, 0.9])
+def test_numbers_may_be_close_to_each_other(low: float, method: str) -> None:
+    """Between the first ones there are fewer numbers than bins, and the others are far from zero."""
+    pair, values = pair_of('net "n": x -> y\n Relu(x) -> y', shapes={"x": (4,)}), np.array([low, 1, 1, 1], np.float32)
+    found = calibrated(pair, ["y"], [{"x": values}], [method])[method].ranges["y"]
+    assert 0 <= found.low <= 1
+    assert found.high == pytest.approx(1, abs=1e-3)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimize import pipeline
-from optimize.rewriting.program import Program
+from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
 from optimize.rewriting.single_assignment import names_in
@@ -47,6 +47,13 @@ def with_branch(net: NetDef) -> NetDef:
     branch = NetDef("branch", (OperatorDef("Copy", (blob,), ("copied",)),), (), ("copied",))
     args = tuple(Argument.of(name, branch) for name in ("then_net", "else_net"))
     return net.replace(op=(*net.op, OperatorDef("If", ("x",), ("copied",), args)))
+
+
+def test_a_blob_stays_known_if_it_takes_the_place_of_one_that_is_not() -> None:
+    program = Program.of(pair_of('net "": x -> x, y\n Copy(x) -> a\n Relu(a) -> y', shapes={"x": (2, 3)}))
+    (spec,) = program.specs("x")
+    unknown = Program(program.net, program.weights, [{"x": spec, "a": None}], new=program.net.op[:0])
+    assert unknown.rewritten(Match((0,)), Rewrite(rename={"a": "x"})).specs("x") == [spec]
 
 
 def test_content_that_follows_from_open_sizes_is_not_known() -> None:

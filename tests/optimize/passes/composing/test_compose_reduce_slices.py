@@ -76,7 +76,14 @@ def test_weights_are_of_as_many_rows() -> None:
     assert outcome.text == ['armnet.ReduceSlices(rows, starts, ends, n, "", w) -> y  reduction="Sum"']
     assert_same_sums(outcome)
     (reason,) = refusals(PASS, net, WEIGHTS, SHAPES)  # of other numbers of rows the loop may take a part
-    assert "weights, float32" in reason
+    assert reason == "'w' may have another number of rows than what it is for"
+
+
+def test_weights_may_be_of_other_rows_than_indices_of_open_length() -> None:
+    given = loop(OF_PRODUCT, LINES.replace("(w, s", "(v, s"), call="k, yes").replace("rows, ", "rows, v, k, ", 1)
+    for shapes, are_as_many in (({"v": (9,), "k": (1,)}, True), ({"v": ("m",), "k": (1,)}, False)):
+        outcome = applied(PASS, given, WEIGHTS, {**SHAPES, **shapes})
+        assert bool(outcome.report.steps) == are_as_many
 
 
 SUM = "ReduceSum(picked, zero) -> out  keepdims=0"
