@@ -78,7 +78,8 @@ def read_catalogue(path: AnyPath = OWN) -> Dict[str, Entry]:
 def chosen(entries: Dict[str, Entry], name: str) -> Entry:
     """One model. UsageError, with names that are like it, if there is none of this name."""
     if name not in entries:
-        raise UsageError(f"no model is called {name!r}{suggestion(name, entries)}; armnet models lists them all")
+        near = suggestion(name, entries) or ";"
+        raise UsageError(f"no model is called {name!r}{near} armnet models lists them all")
     return entries[name]
 
 

@@ -20,11 +20,11 @@ from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
-from optimize.quantization.short_names import with_short_names
 from optimize.quantization.smallest import Outputs, smallest
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
+from optimize.short_names import with_short_names
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
 from runtime_arm.machine.memory import memory_for

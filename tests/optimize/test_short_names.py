@@ -1,4 +1,4 @@
-"""What a quantised pair stores has short names, and computes the same."""
+"""What a quantised pair stores has no long names, and computes the same."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Dict
 import numpy as np
 
 from optimize import quantize
-from optimize.quantization.short_names import with_short_names
+from optimize.short_names import LONGEST, with_short_names
 from runtime_arm import Predictor
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import pair_of
 
-NET = """
-    net "long": x, a_weight_of_a_long_name, a_bias_of_a_long_name, w -> y
-    FC(x, a_weight_of_a_long_name, a_bias_of_a_long_name) -> a_blob_of_a_long_name
-    FC(a_blob_of_a_long_name, w, a_bias_of_a_long_name) -> y
+WEIGHT, BIAS, BLOB = (f"model/conv2d_1/{what}/ReadVariableOp/resource" for what in ("Conv2D", "BiasAdd", "Relu"))
+USUAL = "features.10.conv.weight"
+NET = f"""
+    net "long": x, {WEIGHT}, {BIAS}, {USUAL} -> y
+    FC(x, {WEIGHT}, {BIAS}) -> {BLOB}
+    FC({BLOB}, {USUAL}, {BIAS}) -> y
 """
-BRANCHES = """
-    net "choice": x, c, a_weight_of_a_branch, a_bias_of_a_branch -> y
-    If(c) -> y  then_net={
+BRANCHES = f"""
+    net "choice": x, c, {WEIGHT}, {BIAS} -> y
+    If(c) -> y  then_net={{
         net "then": -> z
-        FC(x, a_weight_of_a_branch, a_bias_of_a_branch) -> z
-    } else_net={
+        FC(x, {WEIGHT}, {BIAS}) -> z
+    }} else_net={{
         net "else": -> z
-        FC(x, a_weight_of_a_branch, a_bias_of_a_branch) -> z
-    }
+        FC(x, {WEIGHT}, {BIAS}) -> z
+    }}
 """
 
 
@@ -43,19 +45,19 @@ def answer(pair: Pair) -> Array:
         return predictor.run(feeds)["y"]
 
 
-def test_constants_and_unpacked_weights_have_short_names() -> None:
-    net = pair(NET, "a_weight_of_a_long_name w", "a_bias_of_a_long_name")
+def test_long_names_of_constants_and_unpacked_weights_become_short() -> None:
+    net = pair(NET, f"{WEIGHT} {USUAL}", BIAS)
     small = quantize(net)
     stored = {name for op in small.init_net.op for name in op.output}
     unpacked = {op.output[0] for op in small.predict_net.op if op.type == "DequantizeLinear"}
-    assert max(map(len, stored | unpacked)) <= 12
-    assert "w" in unpacked, "a short name stays"
-    assert "a_blob_of_a_long_name" in {name for op in small.predict_net.op for name in op.output}
+    assert max(map(len, stored | unpacked)) <= LONGEST
+    assert USUAL in unpacked, "by such a name a layer's weights are found"
+    assert BLOB in {name for op in small.predict_net.op for name in op.output}
     assert stored == set(small.predict_net.external_input) - {"x"}
 
 
 def test_only_names_change() -> None:
-    net = pair(NET, "a_weight_of_a_long_name w", "a_bias_of_a_long_name")
+    net = pair(NET, f"{WEIGHT} {USUAL}", BIAS)
     small = with_short_names(net)
     assert len(small.init_net.to_bytes()) < len(net.init_net.to_bytes())
     np.testing.assert_array_equal(answer(small), answer(net))
@@ -63,5 +65,5 @@ def test_only_names_change() -> None:
 
 
 def test_what_a_branch_knows_by_name_keeps_it() -> None:
-    net = pair(BRANCHES, "a_weight_of_a_branch", "a_bias_of_a_branch")
+    net = pair(BRANCHES, WEIGHT, BIAS)
     assert with_short_names(net) == net
