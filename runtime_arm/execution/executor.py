@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from typing import Set
 
     from runtime_arm.execution.carrying import Carried
+    from runtime_arm.execution.steady import Steady
     from runtime_arm.execution.workers import Crew
-    from runtime_arm.operators.control.steady import Steady
     from runtime_arm.pair.tuned import OnDevice
     from runtime_arm.planning.steps import Step
 
@@ -403,7 +403,7 @@ class SubNets:
 
 
 def _steady(segment: Segment, inputs: Sequence[str], outputs: Sequence[str]) -> Optional[Steady]:
-    from runtime_arm.operators.control.steady import Steady  # nets without loops do without
+    from runtime_arm.execution.steady import Steady  # nets without loops do without
 
     if segment.border is not None or segment.is_split or segment.copies_late:
         return None

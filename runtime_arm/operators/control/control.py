@@ -6,7 +6,7 @@ the surrounding net by name. They are planned like any net, once for each set of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -17,9 +17,18 @@ from runtime_arm.registry.specs import TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.operators.control.accumulators import Accumulators
-    from runtime_arm.operators.control.steady import Steady
 
 ENDLESS = np.iinfo(np.int64).max
+
+
+class Steady(Protocol):
+    """A body whose blobs keep their shapes, on memory that stays where it is."""
+
+    def loop(
+        self, state: Sequence[Any], trips: range, holds: Callable[[Array], bool]
+    ) -> Tuple[List[Any], List[List[Array]]]:
+        """What a Loop carries behind its last trip, and what it gives each, as long as its condition holds."""
+        ...
 
 
 class SubNets(Protocol):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from runtime_arm.errors import OperatorError
 from runtime_arm.execution.executor import Executor
+from runtime_arm.execution.steady import Steady
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.operators.control.control import loop_reference, scan_reference
-from runtime_arm.operators.control.steady import Steady
 from runtime_arm.registry.specs import TensorSpec
 from tests.support.exact import assert_same
 

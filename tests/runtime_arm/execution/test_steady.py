@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from runtime_arm.execution.executor import Executor, SubNets
+from runtime_arm.execution.steady import Steady
 from runtime_arm.netdef import NetDef
-from runtime_arm.operators.control.steady import Steady
 from tests.support.exact import assert_same
 
 RANDOM = np.random.default_rng(5)
