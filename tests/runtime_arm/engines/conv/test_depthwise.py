@@ -37,20 +37,23 @@ def problem(
 
 
 @st.composite
-def problems(draw: Any) -> Problem:
-    """Includes single pixels and channels, kernels as large as the padded image, and pads larger than the kernel."""
+def problems(draw: Any, ndim: int = 2) -> Problem:
+    """Includes single pixels and channels, kernels as large as the padded image, and pads larger than the kernel.
 
-    def pair(values: Any, count: int = 2) -> List[int]:
+    ndim: dimensions of the image.
+    """
+
+    def numbers(values: Any, count: int = ndim) -> List[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
-    kernel, stride, dilation = pair(st.integers(1, 5)), pair(st.integers(1, 4)), pair(st.integers(1, 3))
-    pads = pair(st.integers(0, 6), 4)
-    least = [d * (k - 1) + 1 - head - tail for d, k, head, tail in zip(dilation, kernel, pads[:2], pads[2:])]
-    image = [max(1, n) + draw(st.sampled_from([0, 1, 2, 6, 10, 16, 22])) for n in least]
+    kernel, stride, dilation = numbers(st.integers(1, 5)), numbers(st.integers(1, 4)), numbers(st.integers(1, 3))
+    pads = numbers(st.integers(0, 6), 2 * ndim)
+    least = [d * (k - 1) + 1 - head - tail for d, k, head, tail in zip(dilation, kernel, pads[:ndim], pads[ndim:])]
+    more = [0, 1, 2, 6, 10] if ndim > 2 else [0, 1, 2, 6, 10, 16, 22]
     return problem(
-        (image[0], image[1]),
+        [max(1, n) + draw(st.sampled_from(more)) for n in least],
         draw(st.sampled_from([1, 2, 3, 7])),
-        (kernel[0], kernel[1]),
+        kernel,
         multiplier=draw(st.integers(1, 3)),
         batch=draw(st.integers(0, 2)),
         dtype=draw(st.sampled_from(["f4", "f8"])),

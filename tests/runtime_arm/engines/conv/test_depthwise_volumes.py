@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, Tuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from device_tests.suite.kernels import run_kernel, specs_of
 from device_tests.suite.tolerance import assert_close
@@ -16,38 +15,13 @@ from runtime_arm.engines.conv.depthwise_volumes import Volumes
 from runtime_arm.engines.conv.operands import convolution_in
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
-from tests.runtime_arm.engines.conv.test_depthwise import WEIGHTS, Problem, assert_agrees, problem
+from tests.runtime_arm.engines.conv.test_depthwise import WEIGHTS, Problem, assert_agrees, problem, problems
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 VIDEO = (9, 11, 12)
 
 
-@st.composite
-def problems(draw: Any) -> Problem:
-    """Includes single pixels and channels, kernels as large as the padded image, and pads larger than the kernel."""
-
-    def numbers(values: Any, count: int = 3) -> List[int]:
-        return draw(st.lists(values, min_size=count, max_size=count))
-
-    kernel, stride, dilation = numbers(st.integers(1, 4)), numbers(st.integers(1, 4)), numbers(st.integers(1, 3))
-    pads = numbers(st.integers(0, 5), 6)
-    least = [d * (k - 1) + 1 - head - tail for d, k, head, tail in zip(dilation, kernel, pads[:3], pads[3:])]
-    image = [max(1, n) + draw(st.sampled_from([0, 1, 2, 5, 9])) for n in least]
-    return problem(
-        image,
-        draw(st.sampled_from([1, 2, 3])),
-        kernel,
-        multiplier=draw(st.integers(1, 2)),
-        batch=draw(st.integers(0, 2)),
-        dtype=draw(st.sampled_from(["f4", "f8"])),
-        type=draw(st.sampled_from(["Conv", "ConvRelu"])),
-        strides=stride,
-        dilations=dilation,
-        pads=pads,
-    )
-
-
-@given(problems())
+@given(problems(3))
 @settings(max_examples=200)
 def test_agrees_with_the_reference(drawn: Problem) -> None:
     assert_agrees(*drawn)
