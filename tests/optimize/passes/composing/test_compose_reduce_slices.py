@@ -104,6 +104,7 @@ def changed(old: str, new: str, reduce: str = SUM) -> str:
         ("its condition may end it", loop(SUM, call="n, no")),
         ("it gives more than one blob", loop(SUM, call="n, yes, n", head="i, go, k -> go, k, out", y="k, y")),
         ("it writes a blob twice", loop(SUM, LINES + "\n Copy(picked) -> a\n Copy(cut) -> a")),
+        ("it depends on the order of operators", loop(SUM, "\n onnx.Mul(i, zero) -> i" + LINES)),
         ("it does not reduce the first dimension alone", loop("ReduceSum(picked, one) -> out  keepdims=0")),
         ("it does not reduce the first dimension alone", loop("ReduceSum(picked, zero) -> out")),
         ("it does not reduce the first dimension alone", loop("ReduceSum(picked) -> out  keepdims=0")),
