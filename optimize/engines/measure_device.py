@@ -1,4 +1,4 @@
-"""Times islands of operators on a device beside the processor, and decides for each where it runs."""
+"""Times islands of operators on a device beside the processor, and decides for each where and how it runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from optimize.engines.accuracy import relative_error
 from optimize.engines.measure import MOST_ROUNDS, SECONDS, TRIAL_ROUNDS, WORTHWHILE, seconds_of
+from optimize.engines.measure_ways import faster_ways, time_ways
 from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.report import Progress, Report
 from runtime_arm.execution.predictor import Predictor
@@ -17,6 +18,7 @@ from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.island import Island
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import OnDevice
+from runtime_arm.pair.tuning import Measurement
 from runtime_arm.registry.specs import TensorSpec
 
 InputSpecs = Mapping[str, TensorSpec]
@@ -28,10 +30,12 @@ def with_device(
 ) -> Pair:
     """The pair whose tuning for that many threads also says which operators run on the device.
 
-    Each island is timed there, copies included, and on the processor; those that are faster there are tried in the
-    whole net, and kept if it is faster with them and its outputs differ by no more than the accuracy, relative to their
-    largest magnitude. DeviceError if the device is not there or computes wrongly.
+    Convolutions go the fastest of the device's ways, unless that makes the outputs differ by more than the accuracy,
+    relative to their largest magnitude. Then each island is timed there, copies included, and on the processor; those
+    that are faster there are tried in the whole net, and kept if it is faster with them and as accurate. DeviceError if
+    the device is not there or computes wrongly.
     """
+    pair = _with_ways(pair, spec, specs, threads, accuracy, report, progress)
     progress(f"islands on {spec}", 0, 1)
     device, islands = _timed(pair, spec, specs, threads)
     promising = [one for one in islands if one["device"] < one["processor"]]
@@ -60,6 +64,28 @@ def with_device(
     if device.is_cpu:
         report.notes.append(f"{spec} is the processor: its times are not a GPU's")
     return _placed(pair, device, specs, threads, chosen, islands)
+
+
+def _with_ways(
+    pair: Pair, spec: str, specs: InputSpecs, threads: int, accuracy: float, report: Report, progress: Progress
+) -> Pair:
+    """The pair whose tuning names the device's fastest ways, where they are not the default, and has their seconds."""
+    timings = time_ways(pair, spec, specs, threads, progress)
+    measurement = _measurement(pair, specs, threads)
+    engines, seconds = dict(measurement.engines), dict(measurement.seconds)
+    for place, known in timings.items():
+        seconds[place] = {**seconds.get(place, {}), **{str(wish): taken for wish, taken in known.items()}}
+    faster = faster_ways(timings)
+    for place, way in faster.items():
+        engines[place] = f"{engines[place]},{way}" if place in engines else way
+    timed = _tuned(pair, measurement._replace(seconds=seconds))
+    chosen = _tuned(pair, measurement._replace(engines=engines, seconds=seconds))
+    if not faster or _error(timed, chosen, spec, specs, threads) > accuracy:
+        return timed
+    report.notes.append(
+        f"threads={threads}, {spec}: {len(faster)} of {len(timings)} convolutions have a faster way than the default"
+    )
+    return chosen
 
 
 def _timed(pair: Pair, spec: str, specs: InputSpecs, threads: int) -> Tuple[Device, List[Timed]]:
@@ -96,11 +122,21 @@ def _placed(
 ) -> Pair:
     """The pair with these islands on the device; what was measured of engines stays."""
     operators = tuple(sorted(place for one in chosen for place in one["operators"]))
-    assert pair.tuning is not None
-    measurement = pair.tuning.find({name: spec.shape for name, spec in specs.items()}, threads)
-    assert measurement is not None
     on_device = OnDevice(device.spec, device.name, device.driver, operators, tuple(islands))
-    return pair.replace(tuning=pair.tuning.with_measurement(measurement._replace(device=on_device)))
+    return _tuned(pair, _measurement(pair, specs, threads)._replace(device=on_device))
+
+
+def _measurement(pair: Pair, specs: InputSpecs, threads: int) -> Measurement:
+    """What was measured with so many threads, which a pair of ``with_device`` has."""
+    assert pair.tuning is not None
+    found = pair.tuning.find({name: spec.shape for name, spec in specs.items()}, threads)
+    assert found is not None
+    return found
+
+
+def _tuned(pair: Pair, measurement: Measurement) -> Pair:
+    assert pair.tuning is not None
+    return pair.replace(tuning=pair.tuning.with_measurement(measurement))
 
 
 def _error(plain: Pair, placed: Pair, spec: str, specs: InputSpecs, threads: int) -> float:

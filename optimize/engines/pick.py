@@ -27,7 +27,7 @@ from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import PROCESSES
 from runtime_arm.pair.tuning import Measurement, Tuning, net_hash
-from runtime_arm.registry.engine_wishes import DEFAULT, Wish
+from runtime_arm.registry.engine_wishes import DEFAULT, DEVICE, Wish
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.schema import Operator, find, registered
@@ -241,16 +241,14 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
 def _of_device(schema: Operator) -> List[str]:
     """The engine by which a device beside the processor can do it in several ways."""
-    from runtime_arm.gpu.lowering.convolution import ENGINE
-
-    return [ENGINE] if schema.kind is Kind.CONVOLUTION else []
+    return [DEVICE] if schema.kind is Kind.CONVOLUTION else []
 
 
 def _check_exist(wishes: Sequence[Wish]) -> None:
     """UsageError for engines or variants that no operator has, and for lists that are empty or contradictory."""
-    from runtime_arm.gpu.lowering.convolution import ENGINE, WAYS
+    from runtime_arm.gpu.lowering.convolution import WAYS
 
-    known: Dict[str, Set[str]] = {REFERENCE: set(), ENGINE: set(WAYS)}
+    known: Dict[str, Set[str]] = {REFERENCE: set(), DEVICE: set(WAYS)}
     for schema in registered():
         for kernel in schema.kernels.values():
             known.setdefault(kernel.engine, set()).update(kernel.variants)

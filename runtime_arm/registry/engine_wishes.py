@@ -5,6 +5,7 @@
     !WINOGRAD:f6x6_3x3          not this variant; !WINOGRAD: not this engine
     block=524288                a hint: bytes of the blocks that the engine works in
     panel=32                    a hint: columns of the panels into which it cuts a constant matrix; 0 leaves it whole
+    DEVICE:winograd             on a device beside the processor, this way; the processor ignores it
 
 Hints are measured on one machine; a hint that an engine does not use, or that makes no sense, is ignored. Unknown names
 are ignored, as in Caffe2, which itself ignores every form but the first. Names that occur in real Caffe2 files stand
@@ -19,6 +20,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.records import NamedTuple
 
 DEFAULT = "DEFAULT"
+DEVICE = "DEVICE"  # stands for whatever device the net runs on
 BLOCK, PANEL = "block", "panel"
 MOST_DIGITS = 9  # of a hint
 ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE"}
@@ -70,10 +72,11 @@ def hint(op: OperatorDef, key: str) -> Optional[int]:
 
 
 def wanted_engines(op: OperatorDef) -> Dict[str, str]:
-    """The engines that the operator asks for, most wanted first, each with the first variant named, or ""."""
+    """The processor's engines that the operator asks for, most wanted first, each with the first variant named, or
+    ""."""
     wanted: Dict[str, str] = {}
     for wish in wishes(op):
-        if not wish.refused:
+        if not wish.refused and wish.engine != DEVICE:
             wanted.setdefault(wish.engine, wish.variant)
     return wanted
 

@@ -6,7 +6,7 @@ operator asks for another; see ``ways_of``. Where the device lacks it, the first
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,14 +20,14 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.planning.steps import Step
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.engine_wishes import wishes
+from runtime_arm.registry.engine_wishes import DEVICE, wishes
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec
 
-ENGINE = "DEVICE"
 DIRECT, WINOGRAD, IM2COL, CUDNN = "direct", "winograd", "im2col", "cudnn"
 WAYS = (DIRECT, WINOGRAD, IM2COL, CUDNN)
+_KERNELS = {"transform_input": WINOGRAD, "im2col": IM2COL, "cudnnConvolutionForward": CUDNN}  # no other way has them
 TILE = 8
 
 
@@ -76,9 +76,14 @@ def _symmetric_output(window: Window) -> Optional[Tuple[int, ...]]:
 
 def way_of(op: OperatorDef, inputs: Specs) -> str:
     """The way that the operator asks for, or the default."""
-    wanted = [wish.variant for wish in wishes(op) if wish.engine == ENGINE and not wish.refused]
+    wanted = [wish.variant for wish in wishes(op) if wish.engine == DEVICE and not wish.refused]
     possible = ways_of(op, inputs)
     return next((way for way in wanted if way in possible), possible[0])
+
+
+def way_of_kernels(kernels: Iterable[str]) -> str:
+    """The way in which a convolution was computed, by the names of its kernels."""
+    return next((_KERNELS[kernel] for kernel in kernels if kernel in _KERNELS), DIRECT)
 
 
 class _Operands(NamedTuple):

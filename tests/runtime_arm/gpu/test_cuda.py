@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator
+from typing import Any, Dict, Iterator, Tuple
 
 import numpy as np
 import pytest
@@ -12,8 +12,14 @@ from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.nvrtc import nvrtc
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import DeviceError
+from runtime_arm.gpu.cuda import cudnn
 from runtime_arm.gpu.cuda.compiler import VARIABLE, architectures, compiled, library
+from runtime_arm.gpu.device import Device
+from runtime_arm.gpu.devices import open_device
 from runtime_arm.gpu.kernels import Define, source_of
+from runtime_arm.gpu.programs import Programs
+from tests.runtime_arm.gpu.test_cudnn import CASES, wishing
+from tests.runtime_arm.gpu.test_kernels import check
 
 ORIN = 87
 EVERYTHING: Dict[str, Define] = {"RESIDUAL": 1, "OPERAND": 1, "ACTIVATE1(x, p)": "larger(x, p)"}
@@ -62,13 +68,16 @@ def test_the_compilers_words_are_kept() -> None:
         compiled("nonsense;", 87)
 
 
-def test_a_gpu_multiplies() -> None:
-    from runtime_arm.gpu.devices import open_device
-
+@pytest.fixture(scope="module")
+def gpu() -> Tuple[Device, Programs]:
     try:
-        device, programs = open_device("cuda:0")
+        return open_device("cuda:0")
     except DeviceError as error:
         pytest.skip(f"no CUDA here: {error}")
+
+
+def test_a_gpu_multiplies(gpu: Tuple[Device, Programs]) -> None:
+    device, programs = gpu
     x = np.linspace(-3, 3, 1000, dtype=np.float32)
     y = np.full_like(x, np.nan)
     here, there = device.allocate(x.nbytes), device.allocate(x.nbytes)
@@ -77,3 +86,26 @@ def test_a_gpu_multiplies() -> None:
     device.prepare(program, "unary", (1000, 1, 1), (64, 1, 1), [here, there, 1000, 0, 1, 1]).enqueue()
     device.download(there, y)
     assert_close(y, np.tanh(x), what="tanh")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_convolution_by_nvidias_own_cudnn_is_the_references(gpu: Tuple[Device, Programs], name: str) -> None:
+    try:
+        cudnn.library()
+    except DeviceError as error:
+        pytest.skip(f"no cuDNN here: {error}")
+    names = []
+
+    class Watched:
+        """The GPU, which notes the convolutions that cuDNN computes."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(gpu[0], name)
+
+        def convolution(self, *arguments: Any) -> Any:
+            launch = gpu[0].convolution(*arguments)
+            names.append(launch and launch.name)
+            return launch
+
+    check((Watched(), gpu[1]), wishing(CASES[name]), half=False)  # type: ignore[arg-type]
+    assert names == ["cudnnConvolutionForward"]

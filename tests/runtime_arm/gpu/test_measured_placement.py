@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
+import numpy as np
 import pytest
 
 from armnet.__main__ import main
 from device_tests.suite.tolerance import assert_network_close
 from optimize import Report, optimize
 from optimize.engines import measure_device
+from optimize.engines.measure_ways import time_ways
+from optimize.rewriting.report import quiet
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError
 from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.island import Island
 from runtime_arm.gpu.programs import Programs
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.engine_wishes import Wish
+from runtime_arm.registry.specs import TensorSpec
 from tests.docs.json_schemas import assert_fits
 from tests.runtime_arm.gpu.nets import SHAPE, X, net
 
@@ -122,14 +127,72 @@ def test_islands_are_timed_by_the_clock_on_both_sides(tmp_path: Path, capsys: py
     assert any("islands run there" in note for note in json.loads(capsys.readouterr().out)["notes"])
 
 
+def _kernels(predictor: Predictor) -> Set[str]:
+    """The names of the kernels that run on the device."""
+    assert predictor.placement is not None
+    return {name for island in predictor.placement.islands for _, name, _ in island.seconds()}
+
+
+def _ways(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+    """A clock by which the first convolution takes these seconds on the device."""
+    timings = {0: {Wish("DEVICE", way): taken for way, taken in seconds.items()}}
+    monkeypatch.setattr(measure_device, "time_ways", lambda *_: timings)
+
+
+def test_a_convolution_goes_the_fastest_way_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    _clock(monkeypatch, [BEFORE, BEHIND])
+    _ways(monkeypatch, direct=2.0, winograd=1.0, im2col=3.0)
+    report = Report()
+    pair = _measured(report)
+    assert pair.tuning is not None
+    (measurement,) = pair.tuning.measurements
+    assert measurement.engines[0].split(",")[-1] == "DEVICE:winograd"
+    assert {name: taken for name, taken in measurement.seconds[0].items() if name.startswith("DEVICE")} == {
+        "DEVICE:direct": 2.0,
+        "DEVICE:winograd": 1.0,
+        "DEVICE:im2col": 3.0,
+    }
+    (note,) = [note for note in report.notes if "a faster way" in note]
+    assert note == "threads=1, opencl:0: 1 of 1 convolutions have a faster way than the default"
+    with Predictor(pair, threads=1) as plain, Predictor(pair, threads=1, device="opencl:0") as predictor:
+        for name, expected in plain.run({"x": X}).items():
+            assert_network_close(predictor.run({"x": X})[name], expected, what=name)
+        assert "transform_input" in _kernels(predictor)
+
+
+@pytest.mark.parametrize("accuracy", [None, 1e-12])
+def test_the_default_way_stays_where_another_is_no_faster_or_not_accurate(
+    monkeypatch: pytest.MonkeyPatch, accuracy: Optional[float]
+) -> None:
+    _clock(monkeypatch, [BEFORE, BEHIND])
+    _ways(monkeypatch, direct=2.0, winograd=1.0 if accuracy else 1.95)
+    pair = optimize(net(), "measure", device="opencl:0", threads=1, shapes={"x": SHAPE}, accuracy=accuracy)
+    assert pair.tuning is not None
+    assert "DEVICE" not in str(pair.tuning.measurements[0].engines)
+
+
+def test_the_processor_ignores_ways_of_a_device() -> None:
+    pair = optimize(net(), shapes={"x": SHAPE})
+    asked = optimize(net(), "DEVICE:winograd", shapes={"x": SHAPE})
+    with Predictor(pair, threads=1) as one, Predictor(asked, threads=1) as other:
+        engines = [[step.engine for step in each.plan({"x": SHAPE}).steps] for each in (one, other)]
+    assert engines[0] == engines[1]
+
+
+def test_every_way_is_timed_by_the_devices_clock() -> None:
+    timings = time_ways(_measured(), "opencl:0", {"x": TensorSpec(SHAPE, np.float32)}, 1, quiet)
+    ways = [{wish.variant for wish in known} for _, known in sorted(timings.items())]
+    assert ways == [{"direct", "winograd", "im2col"}, {"direct", "im2col"}, {"direct", "winograd", "im2col"}]
+    assert all(taken > 0 for known in timings.values() for taken in known.values())
+
+
 @pytest.mark.parametrize(("way", "kernel"), [("winograd", "transform_input"), ("im2col", "im2col")])
 def test_a_list_of_engines_names_the_ways_of_a_device(way: str, kernel: str) -> None:
     pair = optimize(net(), f"DEVICE:{way}", shapes={"x": SHAPE})
     with Predictor(pair, threads=1) as plain, Predictor(pair, threads=1, device="opencl:0") as predictor:
         for name, expected in plain.run({"x": X}).items():
             assert_network_close(predictor.run({"x": X})[name], expected, what=name)
-        assert predictor.placement is not None
-        assert kernel in {name for island in predictor.placement.islands for _, name, _ in island.seconds()}
+        assert kernel in _kernels(predictor)
     with pytest.raises(
         UsageError, match="engine DEVICE has no variant 'magic'; there are cudnn, direct, im2col, winog"
     ):

@@ -1,0 +1,65 @@
+"""Times the ways in which a device can compute each convolution, by the device's own clock."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Mapping, Set, Tuple
+
+from optimize.engines.measure import SWEEPS, with_engines
+from optimize.engines.sample_inputs import drawn
+from optimize.rewriting.report import Progress
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.gpu.island import Island
+from runtime_arm.gpu.lowering.convolution import WAYS, way_of_kernels
+from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.engine_wishes import DEVICE, Wish
+from runtime_arm.registry.facts import Kind
+from runtime_arm.registry.schema import find
+from runtime_arm.registry.specs import TensorSpec
+
+ROUNDS = 5  # runs of the net for each way in a sweep
+WORTHWHILE = 0.95  # of the default's time; a smaller gain is noise
+
+Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and way
+
+
+def time_ways(pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: int, progress: Progress) -> Timings:
+    """The least seconds of every convolution that runs on the device, in each way; copies of its blobs from one layout
+    to another count as its own."""
+    bare = pair.replace(tuning=None)
+    schemas = [find(op) for op in bare.predict_net.op]
+    places = [at for at, schema in enumerate(schemas) if schema is not None and schema.kind is Kind.CONVOLUTION]
+    timings: Timings = {}
+    for at in range(SWEEPS * len(WAYS) if places else 0):
+        way = WAYS[at % len(WAYS)]
+        progress(f"convolutions on {spec}: {way}", at, SWEEPS * len(WAYS))
+        asked = with_engines(bare, dict.fromkeys(places, str(Wish(DEVICE, way))))
+        with Predictor(asked, threads=threads, device=spec) as predictor:
+            predictor.run(drawn(specs))  # plans and compiles
+            assert predictor.placement is not None
+            for island in predictor.placement.islands:
+                for place, wish, seconds in _seconds_of(island):
+                    known = timings.setdefault(place, {})
+                    known[wish] = min(known.get(wish, seconds), seconds)
+    return timings
+
+
+def _seconds_of(island: Island) -> Iterator[Tuple[int, Wish, float]]:
+    """The place of each convolution of an island, the way that computed it, and its least seconds."""
+    kernels: Dict[int, Set[str]] = {}
+    taken: Dict[int, List[float]] = {}
+    for number in range(ROUNDS):
+        for step, kernel, seconds in island.seconds():
+            if step is not None and step.schema.kind is Kind.CONVOLUTION:
+                kernels.setdefault(step.index, set()).add(kernel)
+                taken.setdefault(step.index, [0.0] * ROUNDS)[number] += seconds
+    for place, each in taken.items():
+        yield place, Wish(DEVICE, way_of_kernels(kernels[place])), min(each)
+
+
+def faster_ways(timings: Timings) -> Dict[int, str]:
+    """The fastest way of each convolution for which that is not the default's."""
+    default = Wish(DEVICE, WAYS[0])
+    found = {place: min(known, key=lambda wish: known[wish]) for place, known in timings.items() if default in known}
+    return {
+        place: str(wish) for place, wish in found.items() if timings[place][wish] < WORTHWHILE * timings[place][default]
+    }
