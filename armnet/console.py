@@ -25,6 +25,13 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def print_text(text: str) -> None:
+    """Prints a text on stdout, on a terminal wrapped to its width."""
+    from runtime_arm.app.display import fitted
+
+    print(fitted(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+
+
 def without_empty_columns(
     columns: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> Tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -34,54 +41,81 @@ def without_empty_columns(
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
-    """Prints a table on stdout; columns named in ``right`` are aligned to the right.
+    """Prints a table on stdout; columns named in ``right`` are numbers, aligned to the right.
 
-    On a terminal no line is wider than that: rich, where it is installed, shortens cells, otherwise lines are cut. A
-    file or a pipe gets everything.
+    On a terminal that is too narrow, texts are shortened, numbers never. Columns for which there is no room then follow
+    in a table beneath, which begins with the first column again. A file or a pipe gets everything.
     """
     from runtime_arm.app.display import table
 
     if not sys.stdout.isatty():
         print(table(columns, rows, right=right))
-    elif not _print_rich_table(columns, rows, right):
-        width = shutil.get_terminal_size().columns
-        lines = table(columns, rows, right=right).splitlines()
-        print("\n".join(line if len(line) <= width else f"{line[: width - 1]}~" for line in lines))
+        return
+    for number, part in enumerate(_parts(columns, rows, right, shutil.get_terminal_size().columns)):
+        if number:
+            print()
+        _print_part(*part, right)
 
 
-def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str]) -> bool:
-    """Whether rich is there and has printed the table."""
+def _print_part(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
+    """Prints a table that fits, by rich where that is installed."""
+    from runtime_arm.app.display import table
+
     try:
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
     except ImportError:
-        return False
-    console = Console()
+        print(table(columns, rows, right=right))
+        return
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name, width in zip(columns, _fitting(columns, rows, console.width)):
+    for name in columns:
         number = name in right
-        shown.add_column(
-            name,
-            width=width,
-            justify="right" if number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            style="cyan" if number else None,
-        )
+        justify: Any = "right" if number else "left"
+        shown.add_column(name, justify=justify, no_wrap=True, style="cyan" if number else None)
     for row in rows:
-        shown.add_row(*(Text(str(cell)) for cell in row))
-    console.print(shown)
-    return True
+        shown.add_row(*map(Text, row))
+    Console().print(shown)
 
 
-def _fitting(columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int) -> List[int]:
-    """The width of each column, so that all of them and three blanks between them fit: the widest give way."""
-    widths = [max(len(str(cell)) for cell in column) for column in zip(columns, *rows)]
-    while sum(widths) + 3 * (len(widths) - 1) > room and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
-    return widths
+GAP = 3  # blanks between two columns
+LEAST = 12  # characters of a text that are left at least
+
+
+def _parts(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str], room: int
+) -> Iterator[Tuple[List[str], List[List[str]]]]:
+    """Tables that fit, of the names of their columns and their cells; each begins with the first column."""
+    cells = [list(columns), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    least = [width if name in right else min(width, LEAST) for name, width in zip(columns, widths)]
+    places, used = [0], least[0]
+    for place in range(1, len(columns)):
+        if used + GAP + least[place] > room and len(places) > 1:
+            yield _part(cells, places, widths, least, room)
+            places, used = [0], least[0]
+        places.append(place)
+        used += GAP + least[place]
+    yield _part(cells, places, widths, least, room)
+
+
+def _part(
+    cells: Sequence[Sequence[str]], places: Sequence[int], widths: Sequence[int], least: Sequence[int], room: int
+) -> Tuple[List[str], List[List[str]]]:
+    """The table of these columns, of whose texts the longest give way until it fits."""
+    given = {place: widths[place] for place in places}
+    while sum(given.values()) + GAP * (len(places) - 1) > room:
+        place = max(places, key=lambda place: given[place] - least[place])
+        if given[place] == least[place]:
+            break
+        given[place] -= 1
+    header, *rows = ([_shortened(line[place], given[place]) for place in places] for line in cells)
+    return header, rows
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}~"
 
 
 @contextmanager

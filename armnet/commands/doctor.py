@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from armnet.console import print_json
+    from armnet.console import print_json, print_text
     from runtime_arm.machine import identity as machine
 
     facts: Dict[str, Any] = {
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("doctor", facts)
     else:
-        print(as_text(facts))
+        print_text(as_text(facts))
     return 0
 
 

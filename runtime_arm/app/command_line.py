@@ -40,6 +40,16 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near[0] if near else ''}")
         return known
 
+    def format_help(self) -> str:
+        """The help, fitted to the terminal."""
+        from shutil import get_terminal_size
+
+        from runtime_arm.app.display import fitted
+
+        width = get_terminal_size().columns - 2
+        self.description, self.epilog = (fitted(text or "", width) for text in (self.description, self.epilog))
+        return super().format_help()
+
     def _may_be_mixed(self) -> bool:
         return not any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
 

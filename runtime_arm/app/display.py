@@ -1,4 +1,4 @@
-"""Numbers and tables for people."""
+"""Numbers, tables and texts for people."""
 
 from __future__ import annotations
 
@@ -36,3 +36,51 @@ def shape_text(shape: Optional[Sequence[Any]]) -> str:
     if shape is None:
         return "?"
     return "x".join("?" if n is None else str(n) for n in shape) or "scalar"
+
+
+def fitted(text: str, width: int) -> str:
+    """The text for a terminal of so many columns; one that fits is returned as it is.
+
+    Sentences are filled anew. Of a line in two columns, such as a command and what it does, the second is wrapped
+    beside the first where that is short, else beneath it.
+    """
+    if all(len(line) <= width for line in text.splitlines()):
+        return text
+    lines: List[str] = []
+    for line in text.splitlines():
+        above = lines[-1] if lines and line else ""
+        if above and line.startswith(_DEEP):
+            lines[-1] += (" " if "  " in above.strip() else "  ") + line.strip()
+        elif above and above[0] != " " != line[0] and above[-1] != ":" and "  " not in above + line:
+            lines[-1] += " " + line
+        else:
+            lines.append(line)
+    return "\n".join(part for line in lines for part in _wrapped(line, width))
+
+
+_DEEP = " " * 12  # before a line that goes on with the second column of the line above
+
+
+def _wrapped(line: str, width: int) -> List[str]:
+    from textwrap import TextWrapper
+
+    def fill(text: str, before: str, beneath: int) -> List[str]:
+        wrapper = TextWrapper(
+            width,
+            initial_indent=before,
+            subsequent_indent=" " * beneath,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        return wrapper.wrap(text)
+
+    if len(line) <= width:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    first, _, second = line.strip().partition("  ")
+    second = second.strip()
+    start = len(line.rstrip()) - len(second)
+    if second and start <= width // 2:
+        return fill(second, line[:start], start)
+    deeper = indent + 4 if indent else 0
+    return [*fill(first, " " * indent, deeper), *fill(second, " " * (indent + 4), indent + 4)]
