@@ -38,6 +38,13 @@ def net_of(text: Text) -> Any:
     return upgraded(parsed(text, "NetParameter", "net"))
 
 
+def text_of(net: Any) -> str:
+    """The prototxt of a message."""
+    from google.protobuf import text_format
+
+    return str(text_format.MessageToString(net))
+
+
 def weights_of(caffemodel: Content) -> Dict[str, List[Blob]]:
     """The blobs of each layer in a caffemodel of any dialect."""
     net = message_class("NetParameter")()
