@@ -51,11 +51,20 @@ PACKAGES: Dict[str, Package] = {
     "ai_edge_litert": _tflite("ai_edge_litert", "ai-edge-litert", "2.3.0"),
     "tflite_support": _alike("tflite_support", "tflite-support", "0.4.4", ("metadata",)),
     "tensorflow": _alike(
-        "tensorflow", "tensorflow", "2.14.0", ("lite", "lite.experimental", "lite.python", "lite.python.interpreter"), "lite"
+        "tensorflow",
+        "tensorflow",
+        "2.14.0",
+        ("lite", "lite.experimental", "lite.python", "lite.python.interpreter"),
+        "lite",
     ),
-    "caffe": _alike("caffe", "caffe", "1.0.0", ("classifier", "detector", "io", "net_spec", "proto", "proto.caffe_pb2")),
+    "caffe": _alike(
+        "caffe", "caffe", "1.0.0", ("classifier", "detector", "io", "net_spec", "proto", "proto.caffe_pb2")
+    ),
     "caffe2": _alike(
-        "caffe2", "caffe2", "0.8.2", ("proto", "proto.caffe2_pb2", "python", "python.core", "python.utils", "python.workspace")
+        "caffe2",
+        "caffe2",
+        "0.8.2",
+        ("proto", "proto.caffe2_pb2", "python", "python.core", "python.utils", "python.workspace"),
     ),
 }
 TOGETHER = {"tflite_runtime": ("tflite_runtime", "ai_edge_litert")}  # one name stands for the runtime and its successor

@@ -37,7 +37,8 @@ def run_program(words: List[str]) -> int:
         try:
             _run_module(words[1:]) if is_module else _run_script([path, *words[1:]])
         except Exception as error:  # the program's own, which a command of armnet would tell in one line
-            sys.excepthook(type(error), error, _from_program(error.__traceback__))
+            traceback = _from_program(error.__traceback__)
+            sys.excepthook(type(error), error.with_traceback(traceback), traceback)
             return 1
     return 0
 
@@ -85,6 +86,7 @@ def _found_by_children() -> Iterator[Callable[[str], None]]:
     before = os.environ.get("PYTHONPATH")
     armnet_home = str(Path(__file__).resolve().parents[2])
     with tempfile.TemporaryDirectory(prefix="armnet-") if _can_write() else _nowhere() as folder:
+
         def write(name: str) -> None:
             with suppress(ArmnetError):
                 if folder:

@@ -35,9 +35,9 @@ class Course:
 
     weights: a caffemodel to begin with. snapshot: a solverstate to go on from; "latest" for the newest that is there.
     data: layers' names -> what takes the place of their sources: a folder of pictures for each class, an LMDB or an
-    .npz; "" is for all layers without a name of their own here. kind: the solver's type, whatever the file says. by_hand: somebody else writes into the blobs of layers
-    of the types Input and MemoryData. Files are looked for where the program runs and in the solver's folder. Errors
-    name the file, or the layer.
+    .npz; "" is for all layers without a name of their own here. kind: the solver's type, whatever the file says.
+    by_hand: somebody else writes into the blobs of layers of the types Input and MemoryData. Files are looked for where
+    the program runs and in the solver's folder. Errors name the file, or the layer.
     """
 
     def __init__(

@@ -21,9 +21,9 @@ Content = Union[bytes, AnyPath]  # of a caffemodel, or the path of its file
 
 def parsed(text: Text, message: str, what: str) -> Any:
     """The message that a text holds. FormatError, naming what it is, if it holds another."""
+    result = message_class(message)()
     from google.protobuf import text_format
 
-    result = message_class(message)()
     if isinstance(text, os.PathLike) or (isinstance(text, str) and text.endswith(".prototxt") and "\n" not in text):
         text = bytes(map_file(text))
     try:

@@ -186,10 +186,11 @@ class Net:
                 if key[0] in outputs or weight:
                     found.setdefault(key, self.blobs[key[0]].diff.copy())
             self._step_back(proto, layer, bottoms, tops, found, needed)
-        read = {name for _, (bottoms, _) in steps for name, _ in bottoms}
-        for name in self.inputs:
-            if end is None or name in read:
-                self.blobs[name].diff[...] = found.get((name, 0), 0)
+        made = {key for _, (_, tops) in steps for key in tops}
+        read = {key for _, (bottoms, _) in steps for key in bottoms if key not in made}
+        for key in [*read, *((name, 0) for name in self.inputs if end is None)]:
+            if key in found or key[0] in self.inputs:
+                self.blobs[key[0]].diff[...] = found.get(key, 0)
 
     def _step_back(
         self,
@@ -214,8 +215,7 @@ class Net:
                 found[key] = found.get(key, np.float32(0)) + np.asarray(result, np.float32)
 
     def _needs(self, outputs: Set[str]) -> Dict[int, Tuple[bool, ...]]:
-        """For each layer that runs backwards from these blobs: True, and whether each of its bottoms needs a gradient.
-        """
+        """For each layer that runs backwards from these: True, and whether each of its bottoms needs a gradient."""
         force = self._proto.force_backward
         wanted: Set[Key] = {(name, 0) for name in self.inputs} if force else set()
         needs: Dict[int, Tuple[bool, ...]] = {}

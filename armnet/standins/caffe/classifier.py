@@ -62,7 +62,7 @@ class Classifier(PictureNet):
     ):
         super().__init__(model_file, pretrained_file, mean, input_scale, raw_scale, channel_swap)
         self.crop_dims = np.array(self.blobs[self.inputs[0]].data.shape[2:])
-        self.image_dims = image_dims or self.crop_dims
+        self.image_dims = np.array(self.crop_dims if image_dims is None else image_dims)
 
     def predict(self, inputs: Iterable[Any], oversample: bool = True) -> Array:
         """The scores (N, classes) of pictures (H, W, K): the mean over ten crops of each, or those of the middle."""

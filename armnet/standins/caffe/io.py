@@ -10,7 +10,6 @@ import numpy as np
 from armnet.standins.caffe.proto import caffe_pb2
 from armnet.standins.caffe.resizing import resize_image
 from armnet.standins.failures import raised_as
-from runtime_arm.errors import MissingDependency
 from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
 
@@ -39,10 +38,10 @@ def load_image(filename: Any, color: bool = True) -> Array:
     values = pixels.astype(np.float32) / np.float32(255 if pixels.dtype == np.uint8 else 65535)
     if values.ndim == 2:
         return np.repeat(values[..., None], 3 if color else 1, axis=2)
-    return values if color else (values @ np.array(_GREY, np.float32))[..., None]
+    return np.asarray(values if color else (values * np.array(_GREY, np.float32)).sum(axis=2, keepdims=True))
 
 
-def oversample(images: Sequence[Any], crop_dims: Sequence[int]) -> Array:
+def oversample(images: Sequence[Any], crop_dims: Any) -> Array:
     """Ten crops of each picture: the corners and the middle, and the same mirrored. images: (H, W, K), all alike."""
     height, width = (int(size) for size in crop_dims)
     rows, columns = np.shape(images[0])[0] - height, np.shape(images[0])[1] - width

@@ -93,7 +93,8 @@ class Net(Standin):
     ):
         if given and isinstance(given[0], (str, os.PathLike)):
             weights, given = given[0], given[1:]
-        phase, level, stages = (*given, *(phase, level, stages)[len(given) :])
+        found: Sequence[Any] = (*given, *(phase, level, stages, weights)[len(given) :])
+        phase, level, stages, weights = found
         if phase not in _PHASES:
             raise TypeError(f"caffe.Net(..., phase) takes caffe.TRAIN or caffe.TEST, got {phase!r}")
         with raised_as(RuntimeError):
@@ -187,7 +188,8 @@ class Net(Standin):
         found: Dict[str, List[Array]] = {}
         count = len(next(iter(kwargs.values())))
         for batch in self._batches(kwargs):
-            for name, values in self.forward(blobs=blobs, **batch).items():
+            self._assign(batch, self.inputs, "data")
+            for name, values in self.forward(blobs=blobs).items():
                 found.setdefault(name, []).append(values.copy())
         return {name: np.concatenate(parts)[:count] for name, parts in found.items()}
 

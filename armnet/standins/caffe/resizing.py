@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence, Tuple
+from typing import Any, Tuple
 
 import numpy as np
 
 from runtime_arm.netdef import Array
 
 
-def resize_image(im: Any, new_dims: Sequence[int], interp_order: int = 1) -> Array:
+def resize_image(im: Any, new_dims: Any, interp_order: int = 1) -> Array:
     """The picture (H, W, K) in another size, float32.
 
     interp_order: 0 takes the nearest pixel, 1 is bilinear; others are refused by NotImplementedError. Pictures of one
@@ -21,16 +21,18 @@ def resize_image(im: Any, new_dims: Sequence[int], interp_order: int = 1) -> Arr
     values = np.asarray(im, np.float32)
     height, width = (int(size) for size in new_dims)
     if values.shape[:2] == (height, width):
-        return values.copy()
+        return np.array(values)
     centred = values.shape[-1] in (1, 3)
     least = values.min()
-    framed = np.pad(values - least, ((1, 1), (1, 1), (0, 0))) if centred else np.pad(
-        values, ((1, 1), (1, 1), (0, 0)), mode="edge"
+    framed = (
+        np.pad(values - least, ((1, 1), (1, 1), (0, 0)))
+        if centred
+        else np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
     )
     rows = _weighed(values.shape[0], height, centred, interp_order)
     columns = _weighed(values.shape[1], width, centred, interp_order)
-    tall = sum(framed[at] * part[:, None, None] for at, part in rows)
-    result = sum(tall[:, at] * part[:, None] for at, part in columns)
+    tall = np.sum([framed[at] * part[:, None, None] for at, part in rows], axis=0)
+    result = np.sum([tall[:, at] * part[:, None] for at, part in columns], axis=0)
     return np.asarray(result + least if centred else result, np.float32)
 
 

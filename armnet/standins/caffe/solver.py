@@ -15,8 +15,8 @@ from training.caffe.course import Course
 class Solver(Standin):
     """A solver of the kind that its file says; the classes below are of their own kind, whatever it says.
 
-    ``net``, ``test_nets``, which share the parameters of ``net``, ``iter`` and ``param``, what the file says. RuntimeError
-    with armnet's reason for files that do not fit; what a solver displays goes to the log.
+    ``net``, ``test_nets``, which share the parameters of ``net``, ``iter`` and ``param``, what the file says.
+    RuntimeError with armnet's reason for files that do not fit; what a solver displays goes to the log.
     """
 
     _package = "caffe"
