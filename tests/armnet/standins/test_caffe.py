@@ -13,11 +13,10 @@ pytest.importorskip("google.protobuf", reason="Caffe's files are read with proto
 
 import armnet.standins.caffe as caffe
 from armnet.standins import notes
-from armnet.standins.caffe import io
-from armnet.standins.caffe import layers as L
-from armnet.standins.caffe import params as P
+from armnet.standins.caffe import io, net_spec
 from armnet.standins.caffe.proto import caffe_pb2
 
+L, P = net_spec.layers, net_spec.params
 RNG = np.random.RandomState(0)
 
 
@@ -49,7 +48,7 @@ def test_a_net_shows_its_blobs_layers_and_parameters(net: Any) -> None:
     data = net.blobs["data"]
     assert (data.num, data.channels, data.height, data.width, data.count) == (2, 3, 6, 6, 216)
     with pytest.raises(AttributeError, match="stand-in for caffe has no attribute 'nothing'"):
-        net.nothing
+        _ = net.nothing
 
 
 def test_the_forms_of_opening_a_net_are_one(net: Any, tmp_path: Path) -> None:
@@ -255,7 +254,7 @@ def test_arrays_become_messages_and_come_back() -> None:
     np.testing.assert_array_equal(io.datum_to_array(datum), pixels)
     np.testing.assert_allclose(io.datum_to_array(io.array_to_datum(pixels / 2.0)), pixels / 2.0)
     with pytest.raises(AttributeError, match="no message 'NoSuchMessage'"):
-        caffe_pb2.NoSuchMessage
+        _ = caffe_pb2.NoSuchMessage
 
 
 def test_a_net_written_in_python_is_caffes_text() -> None:

@@ -79,9 +79,9 @@ def test_a_net_that_cannot_run_says_why() -> None:
     with pytest.raises(RuntimeError):
         workspace.RunNetOnce(b"no net")
     with pytest.raises(AttributeError, match="no message 'PlanDef'"):
-        caffe2_pb2.PlanDef
+        _ = caffe2_pb2.PlanDef
     with pytest.raises(AttributeError, match=r"no core\.Plan"):
-        core.Plan
+        _ = core.Plan
 
 
 def test_a_predictor_takes_inputs_by_name_and_in_order() -> None:
