@@ -17,7 +17,9 @@ __all__ = [
     "Transformer",
     "array_to_blobproto",
     "array_to_datum",
+    "arraylist_to_blobprotovector_str",
     "blobproto_to_array",
+    "blobprotovector_str_to_arraylist",
     "caffe_pb2",
     "datum_to_array",
     "load_image",
@@ -166,6 +168,17 @@ def array_to_blobproto(arr: Any, diff: Any = None) -> Any:
     if diff is not None:
         blob.diff.extend(np.asarray(diff).astype(float).ravel().tolist())
     return blob
+
+
+def arraylist_to_blobprotovector_str(arraylist: Sequence[Any]) -> bytes:
+    """The bytes of a BlobProtoVector of arrays."""
+    content: bytes = caffe_pb2.BlobProtoVector(blobs=map(array_to_blobproto, arraylist)).SerializeToString()
+    return content
+
+
+def blobprotovector_str_to_arraylist(content: bytes) -> List[Array]:
+    """The arrays of a BlobProtoVector's bytes."""
+    return [blobproto_to_array(blob) for blob in caffe_pb2.BlobProtoVector.FromString(content).blobs]
 
 
 def array_to_datum(arr: Any, label: Optional[int] = None) -> Any:

@@ -248,6 +248,8 @@ def test_arrays_become_messages_and_come_back() -> None:
     np.testing.assert_array_equal(io.blobproto_to_array(read, return_diff=True), values + 1)
     old = caffe_pb2.BlobProto(num=1, channels=2, height=1, width=3, data=values.ravel().tolist())
     assert io.blobproto_to_array(old).shape == (1, 2, 1, 3)
+    several = io.blobprotovector_str_to_arraylist(io.arraylist_to_blobprotovector_str([values, values[0]]))
+    assert [one.shape for one in several] == [(2, 3), (3,)]
     pixels = RNG.randint(0, 256, (3, 2, 2)).astype(np.uint8)
     datum = io.array_to_datum(pixels, 5)
     assert datum.label == 5
@@ -255,6 +257,14 @@ def test_arrays_become_messages_and_come_back() -> None:
     np.testing.assert_allclose(io.datum_to_array(io.array_to_datum(pixels / 2.0)), pixels / 2.0)
     with pytest.raises(AttributeError, match="no message 'NoSuchMessage'"):
         _ = caffe_pb2.NoSuchMessage
+
+
+def test_the_classes_of_an_ssd_are_read() -> None:
+    from google.protobuf import text_format
+
+    labels = caffe_pb2.LabelMap()
+    text_format.Merge('item { name: "n1" label: 1 display_name: "person" }', labels)
+    assert [(one.label, one.display_name) for one in labels.item] == [(1, "person")]
 
 
 def test_a_net_written_in_python_is_caffes_text() -> None:

@@ -119,6 +119,27 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
     assert python(program).split() == []
 
 
+def test_caffe2s_predictor_needs_numpy_alone() -> None:
+    program = f"""{NUMPY_ALONE}
+import armnet.standins
+armnet.standins.install("caffe2", force=True)
+import numpy as np
+from caffe2.python import workspace
+from runtime_arm.netdef import NetDef, OperatorDef
+init = NetDef("init", (OperatorDef.of("GivenTensorFill", [], ["b"], shape=[2], values=[1.0, 2.0]),))
+net = NetDef("net", (OperatorDef.of("Add", ["x", "b"], ["y"]),), external_input=("x", "b"), external_output=("y",))
+predictor = workspace.Predictor(init.to_bytes(), net.to_bytes())
+print(predictor.run([np.ones(2, np.float32)])[0].tolist())
+try:
+    from caffe2.proto.caffe2_pb2 import NetDef
+except ImportError as error:
+    print(error)
+"""
+    first, second = python(program).splitlines()
+    assert first == "[2.0, 3.0]"
+    assert "pip install protobuf" in second
+
+
 PROGRAM = f"""
 import sys
 import numpy as np
