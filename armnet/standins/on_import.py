@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from armnet.standins.installing import install
+from armnet.standins.installing import MARK, install
 from armnet.standins.packages import PACKAGES
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class OnImport:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """None for other packages, and for those that the importing file does not want."""
         package = PACKAGES.get(name)
-        if package is None or (package.part and not _names(package.part)):
+        if package is None or (package.part and not _importer_names(package.part)):
             return None
         if package.part:
             self._on_part(name)
         from importlib.machinery import ModuleSpec
 
         loader: Any = _Installing(name)
-        return ModuleSpec(name, loader, is_package=True)
+        return ModuleSpec(name, loader, origin=MARK, is_package=True)
 
 
 class _Installing:
@@ -54,7 +54,7 @@ class _Installing:
         """The module has run when it was installed."""
 
 
-def _names(part: str) -> bool:
+def _importer_names(part: str) -> bool:
     """Whether the text of the file that imports names this part of a package: ``tf.lite``, ``import lite``."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_IMPORTERS):

@@ -115,10 +115,11 @@ class Net:
         for name in (first, last):
             if name is not None and name not in names:
                 raise UsageError(f"no layer {name!r}; there are {there_are(name, names)}")
-        return slice(
-            None if first is None else names.index(first),
-            None if last is None else len(names) - names[::-1].index(last),
-        )
+        begin = 0 if first is None else names.index(first)
+        end = len(names) if last is None else len(names) - names[::-1].index(last)
+        if first is not None and last is not None and begin >= end:
+            raise UsageError(f"layer {first!r} comes after layer {last!r}")
+        return slice(begin, end)
 
     def reshape(self) -> None:
         """Give every blob the shape that follows from those of the inputs, as ``forward`` does, too."""

@@ -115,8 +115,8 @@ class Net(Standin):
     def _show(self, net: Computed, feeds: List[Feed]) -> None:
         self._net, self._feeds, self._passes = net, feeds, 0
         self.blobs: Dict[str, Blob] = OrderedDict((name, Blob(memory)) for name, memory in net.blobs.items())
-        by_hand = {top for feed in feeds for top in feed.proto.top}
-        self.inputs = [top for one in net.sources if one.type == "Input" for top in one.top if top not in by_hand]
+        given = {top for feed in feeds for top in feed.proto.top}
+        self.inputs = [top for one in net.sources if one.type == "Input" for top in one.top if top not in given]
         self.outputs = list(net.outputs)
         protos = [*net.sources, *(proto for proto, _ in net.layers)]
         self._layer_names = [proto.name for proto in protos]

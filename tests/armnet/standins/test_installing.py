@@ -180,7 +180,9 @@ def test_exec_runs_a_module_of_the_working_folder(script: Path) -> None:
 def test_programs_that_the_program_starts_have_the_stand_ins_too(script: Path) -> None:
     parent = script.with_name("parent.py")
     parent.write_text(
-        "import importlib.metadata, subprocess, sys, onnxruntime\n"
+        "import importlib.metadata, subprocess, sys, armnet.standins\n"
+        "assert armnet.standins.install('onnxruntime') == ['onnxruntime']\n"
+        "import onnxruntime\n"
         "if __name__ == '__main__':\n"
         "    print(importlib.metadata.version('onnxruntime') == onnxruntime.__version__)\n"
         f"    sys.exit(subprocess.run([sys.executable, {str(script)!r}], check=False).returncode)\n"

@@ -180,6 +180,8 @@ def test_a_pass_in_parts_is_the_whole_pass() -> None:
             np.testing.assert_array_equal(blob.diff, other.diff)
     with pytest.raises(UsageError, match="no layer 'd'"):
         parts.forward_between("d")
+    with pytest.raises(UsageError, match="layer 'b' comes after layer 'a'"):
+        parts.backward_between("a", "b")
 
 
 def test_shared_parameters_are_one() -> None:
