@@ -1,11 +1,12 @@
-"""Run a Python program, unmodified, with armnet in place of onnxruntime and tflite_runtime.
+"""Run a Python program, unmodified, with armnet in place of onnxruntime, TensorFlow Lite, Caffe or Caffe2.
 
   armnet exec program.py picture.jpg
   armnet exec -m package.module --option
   armnet exec command                  a command that is a Python script
 
-The program's imports of onnxruntime, tflite_runtime and ai_edge_litert get armnet's stand-ins, even where the packages
-themselves are installed; so do the programs that it starts. docs/standins.md says what holds. Needs NumPy alone.
+The program's imports of onnxruntime, tflite_runtime, ai_edge_litert, caffe and caffe2 get armnet's stand-ins, even
+where the packages themselves are installed; so do the programs that it starts. tensorflow is replaced in files that use
+tf.lite. docs/standins.md says what holds. Needs NumPy alone; for Caffe's files, protobuf.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Put stand-ins for onnxruntime or TensorFlow Lite into this environment, or take them away.
+"""Put stand-ins for onnxruntime, TensorFlow Lite, Caffe or Caffe2 into this environment, or take them away.
 
   armnet standin install onnxruntime
   armnet standin remove onnxruntime
@@ -6,7 +6,8 @@
 
 After ``install``, programs of this environment import armnet's stand-in under the package's name, and pip and
 importlib.metadata take the package for installed, in the version whose interface the stand-in follows. ``remove`` takes
-everything away again. A package that is really installed stays untouched.
+everything away again. A package that is really installed stays untouched. Other programs would take the stand-in for
+tensorflow for the whole of it: it is installed only by its name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "packages",
         metavar="PACKAGE",
         nargs="*",
-        help="onnxruntime, tflite_runtime, ai_edge_litert, tflite_support (default: all)",
+        help="onnxruntime, tflite_runtime, ai_edge_litert, tflite_support, caffe, caffe2 (default: all of these), or "
+        "tensorflow, of which there is tf.lite alone",
     )
     parser.add_argument(
         "--target", metavar="DIR", help="a folder of the import path (default: this Python's site-packages)"
@@ -41,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
 
     folder = Path(args.target or sysconfig.get_path("purelib"))
     rows: List[Dict[str, Any]] = []
-    for name in args.packages or PACKAGES:
+    whole = [name for name, package in PACKAGES.items() if not package.part or args.action != "install"]
+    for name in args.packages or whole:
         package = package_of(name)
         if args.action == "install":
             write_stub(folder, name)

@@ -10,11 +10,11 @@ from typing import List
 from armnet.standins.packages import TOGETHER, package_of
 from armnet.standins.submodules import find_submodules
 
-MARK = "armnet's stand-in"  # in the text of the modules of a stub distribution
+MARK = "armnet's stand-in"  # in the text of the modules of a stub distribution, and what imports say of their origin
 
 
 def install(*names: str, force: bool = False) -> List[str]:
-    """Put the stand-ins of these packages into ``sys.modules``; without names, all of them.
+    """Put the stand-ins of these packages into ``sys.modules``; without names, those of onnxruntime and tflite_runtime.
 
     "tflite_runtime" also stands for "ai_edge_litert". A package that is really installed stays what it is, unless
     ``force``. Returns the names that are stand-ins now. UsageError for a package that has no stand-in.
@@ -44,6 +44,6 @@ def is_real(name: str) -> bool:
     except ModuleNotFoundError:
         return False
     if spec is None or spec.origin is None or not os.path.isfile(spec.origin):
-        return spec is not None
+        return spec is not None and spec.origin != MARK
     with open(spec.origin, "rb") as file:
         return MARK.encode() not in file.read(1 << 12)

@@ -25,6 +25,11 @@ def detail(text: str, severity: int = -1) -> None:
         _log(VERBOSE, text)
 
 
+def say(text: str) -> None:
+    """Tell those who listen to the log what goes on."""
+    logging.getLogger("armnet.standins").info("%s", text)
+
+
 def set_severity(severity: int) -> None:
     """The least severity that is logged where a call names none."""
     global _severity

@@ -10,9 +10,9 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Iterator, List, Optional
+from typing import Callable, Iterator, List, Optional
 
-from armnet.standins.installing import install
+from armnet.standins.on_import import OnImport
 from armnet.standins.packages import PACKAGES
 from armnet.standins.stub import write_stub
 from runtime_arm.errors import ArmnetError, UsageError
@@ -32,12 +32,13 @@ def run_program(words: List[str]) -> int:
         raise UsageError("give a program to run: a script, -m and a module, or a command that is a Python script")
     is_module = words[0] == "-m"
     path = "" if is_module else _script(words[0])
-    with _found_by_children():
-        install(*PACKAGES, force=True)
+    with _found_by_children() as write:
+        sys.meta_path.insert(0, OnImport(write))
         try:
             _run_module(words[1:]) if is_module else _run_script([path, *words[1:]])
         except Exception as error:  # the program's own, which a command of armnet would tell in one line
-            sys.excepthook(type(error), error, _from_program(error.__traceback__))
+            traceback = _from_program(error.__traceback__)
+            sys.excepthook(type(error), error.with_traceback(traceback), traceback)
             return 1
     return 0
 
@@ -78,20 +79,27 @@ def _script(word: str) -> str:
 
 
 @contextmanager
-def _found_by_children() -> Iterator[None]:
+def _found_by_children() -> Iterator[Callable[[str], None]]:
     """Inside the block, programs that this one starts find the stand-ins, too, and ``importlib.metadata`` finds their
-    distributions. Where no temporary folder can be written, only this process has the stand-ins."""
+    distributions. Where no temporary folder can be written, only this process has the stand-ins. The function that it
+    gives does the same for one of those packages of which there is a part alone."""
     before = os.environ.get("PYTHONPATH")
     armnet_home = str(Path(__file__).resolve().parents[2])
     with tempfile.TemporaryDirectory(prefix="armnet-") if _can_write() else _nowhere() as folder:
-        if folder:
+
+        def write(name: str) -> None:
             with suppress(ArmnetError):
-                for name in PACKAGES:
+                if folder:
                     write_stub(Path(folder), name)
-                sys.path.insert(0, folder)
-                os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, armnet_home, before]))
+
+        for name, package in PACKAGES.items():
+            if not package.part:
+                write(name)
+        if folder:
+            sys.path.insert(0, folder)
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, armnet_home, before]))
         try:
-            yield
+            yield write
         finally:
             if before is None:
                 os.environ.pop("PYTHONPATH", None)

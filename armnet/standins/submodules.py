@@ -1,4 +1,4 @@
-"""The submodules of a package that is a stand-in: those that are imported late, and those that there are not."""
+"""What ``import`` finds below stand-ins: modules that are imported late, and words about those that there are not."""
 
 from __future__ import annotations
 
@@ -18,17 +18,34 @@ class Submodules:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """None for other packages' modules. ModuleNotFoundError, naming the stand-in, for a module that it lacks."""
-        top = name.partition(".")[0]
+        called = _name_outside(name)
+        top = called.partition(".")[0]
         loaded = sys.modules.get(top)
-        if top == name or top not in PACKAGES or loaded is None or not loaded.__name__.startswith("armnet."):
+        if top == called or top not in PACKAGES or loaded is None or not loaded.__name__.startswith("armnet."):
             return None
-        home = PACKAGES[top].later.get(name)
+        package = PACKAGES[top]
+        home = package.later.get(called)
         if home is None:
-            raise ModuleNotFoundError(f"No module named {name!r}: armnet's stand-in for {top} has none", name=name)
-        from importlib.machinery import ModuleSpec
+            inside = not package.part or called.startswith(f"{top}.{package.part}.")
+            has = "has none" if inside else f"has {top}.{package.part} alone"
+            raise ModuleNotFoundError(f"No module named {called!r}: armnet's stand-in for {top} {has}", name=called)
+        return None if home == name else alias(name, home)
 
-        alias: Any = _Alias(home)
-        return ModuleSpec(name, alias)
+
+def _name_outside(name: str) -> str:
+    """The name that a program gives a module: ``from tensorflow import keras`` asks for a module of armnet."""
+    for top, package in PACKAGES.items():
+        if package.part and name.startswith(f"{package.modules[top]}."):
+            return top + name[len(package.modules[top]) :]
+    return name
+
+
+def alias(name: str, home: str) -> ModuleSpec:
+    """What gives a module of armnet another name."""
+    from importlib.machinery import ModuleSpec
+
+    loader: Any = _Alias(home)
+    return ModuleSpec(name, loader)
 
 
 class _Alias:

@@ -14,7 +14,7 @@ from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.files import map_file, write_file
 from training.caffe.data.feeding import Feed, fed
 from training.caffe.data.transform import found_file
-from training.caffe.files import learned_net_of, net_of, parsed
+from training.caffe.files import learned_net_of, net_of, parsed, text_of
 from training.caffe.net import Net
 from training.caffe.solver import Solver
 from training.fitting import Progress
@@ -22,7 +22,9 @@ from training.fitting import Progress
 Say = Callable[[str], None]
 
 
-class _Test(NamedTuple):
+class Test(NamedTuple):
+    """A test net, what its data layers give, and how many batches make a test."""
+
     net: Net
     feeds: List[Feed]
     times: int
@@ -33,8 +35,9 @@ class Course:
 
     weights: a caffemodel to begin with. snapshot: a solverstate to go on from; "latest" for the newest that is there.
     data: layers' names -> what takes the place of their sources: a folder of pictures for each class, an LMDB or an
-    .npz; "" is for all layers without a name of their own here. Files are looked for where the program runs and in the
-    solver's folder. Errors name the file, or the layer.
+    .npz; "" is for all layers without a name of their own here. kind: the solver's type, whatever the file says.
+    by_hand: somebody else writes into the blobs of layers of the types Input and MemoryData. Files are looked for where
+    the program runs and in the solver's folder. Errors name the file, or the layer.
     """
 
     def __init__(
@@ -44,25 +47,32 @@ class Course:
         weights: Optional[Path] = None,
         snapshot: Optional[str] = None,
         data: Optional[Mapping[str, str]] = None,
+        kind: str = "",
+        by_hand: bool = False,
         say: Say = lambda text: None,
     ):
         self._path, self._folder, self._say = path, path.parent, say
         self._text = str(map_file(path), "utf-8-sig", "replace")
         self.proto = parsed(self._text, "SolverParameter", f"solver {path}")
+        if kind:
+            self.proto.ClearField("solver_type")
+            self.proto.type = kind
+            self._text = text_of(self.proto)
         if self.proto.snapshot_format != 1:
             raise ExportError(f"{path}: snapshots are written as BINARYPROTO; HDF5 is not supported")
         self._data, self._seed = dict(data or {}), max(int(self.proto.random_seed), 0)
-        net, self._feeds = self._net(self._train_net(), "TRAIN", self.proto.train_state)
+        self._by_hand = by_hand
+        net, self.feeds = self._net(self._train_net(), "TRAIN", self.proto.train_state)
         start = self._given(weights)
-        self.solver = Solver(self._text, _text_of(net), start)
-        self._tests = self._test_nets()
-        unknown = sorted(set(self._data) - {"", *(f.proto.name for f in self._feeds), *self._names_of_tests()})
+        self.solver = Solver(self._text, text_of(net), start)
+        self.tests = self._test_nets()
+        unknown = sorted(set(self._data) - {"", *(f.proto.name for f in self.feeds), *self._names_of_tests()})
         if unknown:
             raise UsageError(f"{path}: there is no data layer {unknown[0]!r}")
-        self._restore(snapshot)
+        self.restore(snapshot)
 
     def _names_of_tests(self) -> List[str]:
-        return [feed.proto.name for test in self._tests for feed in test.feeds]
+        return [feed.proto.name for test in self.tests for feed in test.feeds]
 
     def _given(self, weights: Optional[Path]) -> Optional[bytes]:
         names = [str(weights)] if weights is not None else [n for one in self.proto.weights for n in one.split(",")]
@@ -82,13 +92,13 @@ class Course:
         """The net of a file's name, or of a message."""
         if isinstance(source, str):
             return net_of(bytes(map_file(found_file(source, self._folder, str(self._path)))))
-        return net_of(_text_of(source))
+        return net_of(text_of(source))
 
     def _net(self, net: Any, phase: str, state: Any) -> Tuple[Any, List[Feed]]:
         net.state.MergeFrom(state)
-        return fed(net, phase, self._folder, self._data, self._seed)
+        return fed(net, phase, self._folder, self._data, self._seed, self._by_hand)
 
-    def _test_nets(self) -> List[_Test]:
+    def _test_nets(self) -> List[Test]:
         if not self.proto.test_iter:
             return []
         sources: List[Any] = [*self.proto.test_net_param, *self.proto.test_net]
@@ -104,7 +114,7 @@ class Course:
         found = []
         for source, state, times in zip(sources, states, self.proto.test_iter):
             net, feeds = self._net(self._read(source), "TEST", state)
-            found.append(_Test(Net(_text_of(net), phase="TEST"), feeds, times))
+            found.append(Test(Net(text_of(net), phase="TEST"), feeds, times))
         return found
 
     # Snapshots
@@ -125,7 +135,8 @@ class Course:
         write_file(f"{name}.solverstate", [solverstate])
         return Path(f"{name}.solverstate")
 
-    def _restore(self, snapshot: Optional[str]) -> None:
+    def restore(self, snapshot: Optional[str]) -> None:
+        """Go on from a solverstate; "latest" is the newest that is there."""
         if snapshot is None:
             return
         path = self._latest() if snapshot == "latest" else Path(snapshot)
@@ -152,10 +163,20 @@ class Course:
     def run(self, progress: Progress = lambda text, done, total: None) -> None:
         """All iterations that are left, with what the solver wants displayed, tested and kept."""
         proto, solver = self.proto, self.solver
+        kept = self.step(proto.max_iter - solver.iteration, progress)
+        if proto.snapshot_after_train and kept != solver.iteration:
+            self._say(f"iteration {solver.iteration}: snapshot {self.snapshot()}")
+        if proto.test_interval and solver.iteration % proto.test_interval == 0:
+            self.test()
+
+    def step(self, count: int, progress: Progress = lambda text, done, total: None) -> int:
+        """So many iterations, with what the solver wants between them; the one of the last snapshot, -1 without one."""
+        proto, solver = self.proto, self.solver
+        end = solver.iteration + count
         clock = Clock(solver.iteration)
         losses: Deque[float] = deque(maxlen=max(1, proto.average_loss))
         kept = -1
-        while solver.iteration < proto.max_iter:
+        while solver.iteration < end:
             at = solver.iteration
             if proto.test_interval and at % proto.test_interval == 0 and (at or proto.test_initialization):
                 self.test()
@@ -167,23 +188,20 @@ class Course:
             if proto.display and at % proto.display == 0:
                 self._say(f"iteration {at}: loss {np.mean(losses):.5g}, rate {rate:g}")
             done = solver.iteration
-            progress(f"loss {np.mean(losses):.4g}, {clock.left(done, proto.max_iter)}", done, proto.max_iter)
+            progress(f"loss {np.mean(losses):.4g}, {clock.left(done, end)}", done, end)
             if proto.snapshot and done % proto.snapshot == 0:
                 kept = done
                 self._say(f"iteration {done}: snapshot {self.snapshot()}")
-        if proto.snapshot_after_train and kept != solver.iteration:
-            self._say(f"iteration {solver.iteration}: snapshot {self.snapshot()}")
-        if proto.test_interval and solver.iteration % proto.test_interval == 0:
-            self.test()
+        return kept
 
     def _batch(self, iteration: int) -> Dict[str, Any]:
         times = max(self.proto.iter_size, 1)
-        return {name: rows for feed in self._feeds for name, rows in feed.batches(iteration * times, times).items()}
+        return {name: rows for feed in self.feeds for name, rows in feed.batches(iteration * times, times).items()}
 
     def test(self) -> List[Dict[str, float]]:
         """Run the test nets with the weights as they are: the mean of each output's numbers, by name."""
         content, found = self.solver.net.save(), []
-        for number, test in enumerate(self._tests):
+        for number, test in enumerate(self.tests):
             test.net.copy_from(content)
             totals: Dict[str, float] = {}
             for at in range(test.times):
@@ -191,13 +209,7 @@ class Course:
                 for name, value in test.net.forward(**given).items():
                     totals[name] = totals.get(name, 0.0) + float(value.mean()) / test.times
             found.append(totals)
-            which = f" of net {number}" if len(self._tests) > 1 else ""
+            which = f" of net {number}" if len(self.tests) > 1 else ""
             told = ", ".join(f"{name} {value:.5g}" for name, value in totals.items())
             self._say(f"iteration {self.solver.iteration}: test{which}: {told}")
         return found
-
-
-def _text_of(net: Any) -> str:
-    from google.protobuf import text_format
-
-    return str(text_format.MessageToString(net))

@@ -21,9 +21,9 @@ Content = Union[bytes, AnyPath]  # of a caffemodel, or the path of its file
 
 def parsed(text: Text, message: str, what: str) -> Any:
     """The message that a text holds. FormatError, naming what it is, if it holds another."""
+    result = message_class(message)()
     from google.protobuf import text_format
 
-    result = message_class(message)()
     if isinstance(text, os.PathLike) or (isinstance(text, str) and text.endswith(".prototxt") and "\n" not in text):
         text = bytes(map_file(text))
     try:
@@ -36,6 +36,13 @@ def parsed(text: Text, message: str, what: str) -> Any:
 def net_of(text: Text) -> Any:
     """The NetParameter of a prototxt of any dialect, in the newest one."""
     return upgraded(parsed(text, "NetParameter", "net"))
+
+
+def text_of(net: Any) -> str:
+    """The prototxt of a message."""
+    from google.protobuf import text_format
+
+    return str(text_format.MessageToString(net))
 
 
 def weights_of(caffemodel: Content) -> Dict[str, List[Blob]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from exporter.caffe.blob import Blob
 from exporter.caffe.net import is_included, title
-from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError
+from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError, there_are
 from runtime_arm.netdef import Array
 from training.caffe.files import PHASES, Content, Text, caffemodel_of, input_shapes, named, net_of, weights_of
 from training.caffe.fillers import filled
@@ -46,6 +46,7 @@ class Net:
         self.blobs: Dict[str, Blob] = OrderedDict()
         self.params: Dict[str, List[Blob]] = OrderedDict()
         self.inputs: List[str] = []
+        self.sources: List[Any] = []  # the layers whose tops these are
         self.layers: List[Tuple[Any, Layer]] = []
         self._owners: Dict[str, Blob] = {}  # of parameters that layers share, by name
         given = {} if caffemodel is None else weights_of(caffemodel)
@@ -60,6 +61,7 @@ class Net:
         if shapes is None:
             self.layers.append((proto, make_layer(proto, training, self._random, given)))
             return
+        self.sources.append(proto)
         if proto.type == "DummyData":
             shapes = _dummy_shapes(proto)
         for name, shape in zip(proto.top, [*shapes, *[(1,)] * (len(proto.top) - len(shapes))]):
@@ -100,9 +102,24 @@ class Net:
             if name not in self.inputs:
                 raise FeedError(f"no input {name!r}; the net takes {', '.join(self.inputs) or 'none'}")
             _assign(self.blobs[name], np.asarray(value, np.float32))
-        for proto, layer in self.layers:
-            self._run(proto, layer)
+        self.forward_between()
         return {name: self.blobs[name].data.copy() for name in self.outputs}
+
+    def forward_between(self, start: Optional[str] = None, end: Optional[str] = None) -> None:
+        """Run the layers from ``start`` to ``end``, both among them, on what the blobs hold; by default all."""
+        for proto, layer in self.layers[self._part(start, end)]:
+            self._run(proto, layer)
+
+    def _part(self, first: Optional[str], last: Optional[str]) -> slice:
+        names = [proto.name for proto, _ in self.layers]
+        for name in (first, last):
+            if name is not None and name not in names:
+                raise UsageError(f"no layer {name!r}; there are {there_are(name, names)}")
+        begin = 0 if first is None else names.index(first)
+        end = len(names) if last is None else len(names) - names[::-1].index(last)
+        if first is not None and last is not None and begin >= end:
+            raise UsageError(f"layer {first!r} comes after layer {last!r}")
+        return slice(begin, end)
 
     def reshape(self) -> None:
         """Give every blob the shape that follows from those of the inputs, as ``forward`` does, too."""
@@ -154,18 +171,27 @@ class Net:
             if name not in self.outputs:
                 raise FeedError(f"no output {name!r} for a gradient; got {named(top_diffs)}, there are {self.outputs}")
             self.blobs[name].diff[...] = np.asarray(value, np.float32).reshape(self.blobs[name].shape)
+        self.backward_between()
+        return {name: self.blobs[name].diff.copy() for name in self.inputs}
+
+    def backward_between(self, start: Optional[str] = None, end: Optional[str] = None) -> None:
+        """The gradients of what the layers from ``start`` back to ``end`` read, both among them, by default of all; the
+        tops of ``start`` have theirs."""
         found: Dict[Key, Array] = {}
-        needed, steps = self._needs(), list(zip(self.layers, self._wiring))
-        outputs = set(self.outputs)
+        steps = list(zip(self.layers, self._wiring))[self._part(end, start)]
+        outputs = set(self.outputs) if start is None else {name for name, _ in steps[-1][1][1]}
+        needed = self._needs(outputs)
         for (proto, layer), (bottoms, tops) in reversed(steps):
             weights = layer.loss_weights(len(tops))
             for key, weight in zip(tops, weights):
                 if key[0] in outputs or weight:
                     found.setdefault(key, self.blobs[key[0]].diff.copy())
             self._step_back(proto, layer, bottoms, tops, found, needed)
-        for name in self.inputs:
-            self.blobs[name].diff[...] = found.get((name, 0), 0)
-        return {name: self.blobs[name].diff.copy() for name in self.inputs}
+        made = {key for _, (_, tops) in steps for key in tops}
+        read = {key for _, (bottoms, _) in steps for key in bottoms if key not in made}
+        for key in [*read, *((name, 0) for name in self.inputs if end is None)]:
+            if key in found or key[0] in self.inputs:
+                self.blobs[key[0]].diff[...] = found.get(key, 0)
 
     def _step_back(
         self,
@@ -189,8 +215,8 @@ class Net:
             if result is not None and wanted:
                 found[key] = found.get(key, np.float32(0)) + np.asarray(result, np.float32)
 
-    def _needs(self) -> Dict[int, Tuple[bool, ...]]:
-        """For each layer that runs backwards: True, and whether each of its bottoms needs a gradient."""
+    def _needs(self, outputs: Set[str]) -> Dict[int, Tuple[bool, ...]]:
+        """For each layer that runs backwards from these: True, and whether each of its bottoms needs a gradient."""
         force = self._proto.force_backward
         wanted: Set[Key] = {(name, 0) for name in self.inputs} if force else set()
         needs: Dict[int, Tuple[bool, ...]] = {}
@@ -204,15 +230,14 @@ class Net:
             return needs
         counting: Set[Key] = set()
         for (_, layer), (bottoms, tops) in reversed(list(zip(self.layers, self._wiring))):
-            if any(layer.loss_weights(len(tops))) or counting.intersection(tops) or self._given(tops):
+            if any(layer.loss_weights(len(tops))) or counting.intersection(tops) or self._given(tops, outputs):
                 counting.update(bottoms)
             else:
                 needs.pop(id(layer), None)
         return needs
 
-    def _given(self, tops: Sequence[Key]) -> bool:
+    def _given(self, tops: Sequence[Key], outputs: Set[str]) -> bool:
         """Whether an output among these has a gradient that is not zero, as one that a user gave."""
-        outputs = set(self.outputs)
         return any(name in outputs and bool(self.blobs[name].diff.any()) for name, _ in tops)
 
     # Parameters
@@ -232,6 +257,14 @@ class Net:
     def save(self) -> bytes:
         """The caffemodel."""
         return caffemodel_of(self.name, [(proto, layer.blobs) for proto, layer in self.layers])
+
+    def share_with(self, other: Net) -> None:
+        """Let the parameters of layers with the same names be those of another net."""
+        for name, blobs in other.params.items():
+            for number, (own, theirs) in enumerate(zip(self.params.get(name, ()), blobs)):
+                if own.shape != theirs.shape:
+                    raise UsageError(f"layer {name!r}: a blob has the shape {theirs.shape}, {own.shape} is needed")
+                self.params[name][number] = theirs
 
     def copy_from(self, caffemodel: Content) -> None:
         """Take the parameters of layers with the same names. FormatError if a shape does not fit."""

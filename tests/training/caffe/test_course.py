@@ -164,9 +164,9 @@ def test_folders_and_lists_of_pictures_are_records(place: Path) -> None:
     (place / "net.prototxt").write_text(text)
     course = Course(place / "solver.prototxt", data={"d": str(folder)})
     assert course.solver.net.blobs["data"].shape == (6, 3, 24, 24)
-    one, again = (course._feeds[0].batches(3)["data"] for _ in range(2))
+    one, again = (course.feeds[0].batches(3)["data"] for _ in range(2))
     np.testing.assert_array_equal(one, again)
-    labels = np.concatenate([course._feeds[0].batches(at)["label"] for at in range(8)])
+    labels = np.concatenate([course.feeds[0].batches(at)["label"] for at in range(8)])
     assert np.bincount(labels.astype(int)).tolist() == [24, 24]
     lines = "".join(f"across/{number}.png 0\ndown/{number}.png 1\n" for number in range(8))
     (place / "list.txt").write_text(lines)
@@ -178,7 +178,7 @@ def test_folders_and_lists_of_pictures_are_records(place: Path) -> None:
     (place / "net.prototxt").write_text(head + listed + " }\n" + text[rest:])
     course = Course(place / "solver.prototxt")
     assert course.solver.net.blobs["data"].shape == (5, 3, 8, 10)
-    assert course._feeds[0].batches(0)["label"].tolist() == [0, 1, 0, 1, 0]
+    assert course.feeds[0].batches(0)["label"].tolist() == [0, 1, 0, 1, 0]
 
 
 def test_a_transformation_is_caffes(tmp_path: Path) -> None:

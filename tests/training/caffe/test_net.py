@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime_arm.errors import ArmnetError
+from exporter.caffe.prototxt import message_class
+from runtime_arm.errors import ArmnetError, ExportError, UsageError
 from training.caffe import Net, Solver
 
 DATA = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 } } }\n'
@@ -147,3 +148,70 @@ def test_feeds_and_snapshots_that_do_not_fit_are_refused() -> None:
         Solver(SGD, DATA + PRODUCT % ("fc", "x", "y", "", 7)).restore(None, solver.snapshot()[1])
     with pytest.raises(ArmnetError, match="the solverstate cannot be read"):
         solver.restore(None, b"\xff\xff")
+
+
+# Parts of a pass, and layers that only run forwards
+
+
+def test_a_pass_in_parts_is_the_whole_pass() -> None:
+    text = """
+    force_backward: true
+    layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+    layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" inner_product_param { num_output: 4
+      weight_filler { type: "xavier" } } }
+    layer { name: "b" type: "TanH" bottom: "a" top: "a" }
+    layer { name: "c" type: "InnerProduct" bottom: "a" top: "c" inner_product_param { num_output: 2
+      weight_filler { type: "xavier" } } }
+    """
+    random = np.random.RandomState(1)
+    x, dc = random.rand(2, 3).astype(np.float32), random.rand(2, 2).astype(np.float32)
+    whole, parts = Net(text, phase="TRAIN", seed=1), Net(text, phase="TRAIN", seed=1)
+    expected, gradient = whole.forward(x=x)["c"], whole.backward(c=dc)["x"]
+    parts.blobs["x"].data[...] = x
+    parts.forward_between(end="b")
+    parts.forward_between("c", "c")
+    np.testing.assert_array_equal(parts.blobs["c"].data, expected)
+    parts.blobs["c"].diff[...] = dc
+    parts.backward_between("c", "c")
+    parts.backward_between("b")
+    np.testing.assert_array_equal(parts.blobs["x"].diff, gradient)
+    for name, blobs in whole.params.items():
+        for blob, other in zip(blobs, parts.params[name]):
+            np.testing.assert_array_equal(blob.diff, other.diff)
+    with pytest.raises(UsageError, match="no layer 'd'"):
+        parts.forward_between("d")
+    with pytest.raises(UsageError, match="layer 'b' comes after layer 'a'"):
+        parts.backward_between("a", "b")
+
+
+def test_shared_parameters_are_one() -> None:
+    text = """
+    layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+    layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" inner_product_param { num_output: 4 } }
+    """
+    one, other = Net(text), Net(text)
+    other.share_with(one)
+    one.params["a"][0].data[...] = 2
+    assert other.forward(x=np.ones((2, 3)))["a"].tolist() == [[6] * 4] * 2
+    with pytest.raises(UsageError, match="a blob has the shape"):
+        other.share_with(Net(text.replace("num_output: 4", "num_output: 5")))
+
+
+def test_layers_without_a_way_back_run_forwards() -> None:
+    text = """
+    layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 2 dim: 2 } } }
+    layer { name: "n" type: "Normalize" bottom: "x" top: "x" norm_param { across_spatial: false
+      channel_shared: false } }
+    layer { name: "p" type: "Permute" bottom: "x" top: "p" permute_param { order: 0 order: 2 order: 3 order: 1 } }
+    """
+    weights = message_class("NetParameter")()
+    layer = weights.layer.add(name="n", type="Normalize")
+    layer.blobs.add(shape={"dim": [3]}, data=[1, 2, 3])
+    net = Net(text, weights.SerializeToString())
+    x = np.random.RandomState(2).rand(1, 3, 2, 2).astype(np.float32)
+    expected = x / np.sqrt(np.sum(x * x, axis=1, keepdims=True)) * np.array([1, 2, 3])[:, None, None]
+    np.testing.assert_allclose(net.forward(x=x)["p"], expected.transpose(0, 2, 3, 1), rtol=1e-5)
+    net.params["n"][0].data[...] *= 2
+    np.testing.assert_allclose(net.forward(x=x)["p"], 2 * expected.transpose(0, 2, 3, 1), rtol=1e-5)
+    with pytest.raises(ExportError, match="no such layer can be trained"):
+        Net(text, phase="TRAIN")

@@ -98,11 +98,14 @@ class RecordFeed(Feed):
         return dict(zip(self.proto.top, (np.stack(rows), np.array(labels, np.float32))))
 
 
-def fed(net: Any, phase: str, folder: Path, given: Mapping[str, str], seed: int) -> Tuple[Any, List[Feed]]:
+def fed(
+    net: Any, phase: str, folder: Path, given: Mapping[str, str], seed: int, by_hand: bool = False
+) -> Tuple[Any, List[Feed]]:
     """The net with Input layers for its data layers in this phase, and what feeds them.
 
     given: layers' names -> paths that take the place of their sources; the name "" is for all that have none. folder:
-    that of the solver. ExportError or UsageError, naming the layer, for one that cannot be fed.
+    that of the solver. by_hand: layers of the types Input and MemoryData stay, for somebody writes into their blobs.
+    ExportError or UsageError, naming the layer, for one that cannot be fed.
     """
     result = type(net)()
     result.CopyFrom(net)
@@ -110,6 +113,8 @@ def fed(net: Any, phase: str, folder: Path, given: Mapping[str, str], seed: int)
     feeds: List[Feed] = []
     for layer in result.layer:
         if layer.type not in INPUT_LAYERS or not is_included(layer, result.state):
+            continue
+        if by_hand and layer.type in ("Input", "MemoryData"):
             continue
         feed = _feed(layer, phase == "TRAIN", folder, given.get(layer.name, given.get("", "")), seed)
         feeds.append(feed)

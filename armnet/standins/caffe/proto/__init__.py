@@ -1,0 +1,7 @@
+"""``caffe.proto``, in which programs look for the module ``caffe_pb2``."""
+
+from __future__ import annotations
+
+from runtime_arm.imports import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__, {"caffe_pb2": f"{__name__}.caffe_pb2"})

@@ -1,0 +1,187 @@
+"""``caffe2.python.workspace``: blobs by name, nets that run on them, and Predictor."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from armnet.standins.caffe2.python.nets import net_of
+from armnet.standins.caffe2.python.utils import Caffe2TensorToNumpyArray
+from armnet.standins.failures import raised_as
+from armnet.standins.notes import Standin
+from runtime_arm.errors import UsageError
+from runtime_arm.execution.predictor import Predictor as Running
+from runtime_arm.execution.workspace import Workspace
+from runtime_arm.netdef import Array, NetDef
+from runtime_arm.pair.pair import Pair
+
+has_gpu_support = has_cuda_support = has_hip_support = False
+
+
+class _Space:
+    """A workspace: its blobs, and the nets that were made in it."""
+
+    def __init__(self) -> None:
+        self.blobs = Workspace()
+        self.nets: Dict[str, NetDef] = {}
+
+
+_spaces: Dict[str, _Space] = {"default": _Space()}
+_current = "default"
+
+
+def _space() -> _Space:
+    return _spaces[_current]
+
+
+# Workspaces
+
+
+def ResetWorkspace(root_folder: Optional[str] = None) -> bool:
+    """Forget every blob and net of the current workspace."""
+    _spaces[_current] = _Space()
+    return True
+
+
+def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
+    """Make another workspace the current one. RuntimeError if there is none of this name."""
+    global _current
+    if name not in _spaces:
+        if not create_if_missing:
+            raise RuntimeError(f"there is no workspace {name!r}; give create_if_missing=True")
+        _spaces[name] = _Space()
+    _current = name
+
+
+def CurrentWorkspace() -> str:
+    """The name of the current workspace."""
+    return _current
+
+
+def Workspaces() -> List[str]:
+    """The names of all workspaces."""
+    return list(_spaces)
+
+
+def GlobalInit(args: Sequence[str]) -> bool:
+    """Nothing to do: armnet has none of Caffe2's flags."""
+    return True
+
+
+def NumCudaDevices() -> int:
+    """None."""
+    return 0
+
+
+NumGpuDevices = NumCudaDevices
+
+
+# Blobs
+
+
+def FeedBlob(name: Any, arr: Any, device_option: Any = None) -> bool:
+    """Set a blob to a copy of an array, or to what a TensorProto holds."""
+    if hasattr(arr, "data_type") and hasattr(arr, "dims"):
+        arr = Caffe2TensorToNumpyArray(arr)
+    with raised_as(RuntimeError):
+        _space().blobs.feed(str(name), np.array(arr, dtype=object if np.asarray(arr).dtype.kind in "SU" else None))
+    return True
+
+
+def FetchBlob(name: Any) -> Any:
+    """A copy of a blob. RuntimeError if there is none of this name."""
+    with raised_as(RuntimeError):
+        found = _space().blobs.fetch(str(name))
+    return found.copy() if isinstance(found, np.ndarray) else found
+
+
+def FetchBlobs(names: Sequence[Any]) -> List[Any]:
+    """Copies of several blobs."""
+    return [FetchBlob(name) for name in names]
+
+
+def HasBlob(name: Any) -> bool:
+    """Whether there is a blob of this name."""
+    return _space().blobs.has(str(name))
+
+
+def Blobs() -> List[str]:
+    """The names of the blobs, sorted."""
+    return _space().blobs.blobs()
+
+
+# Nets
+
+
+def RunNetOnce(net: Any) -> bool:
+    """Run a net on the blobs. RuntimeError with armnet's reason if it cannot run."""
+    with raised_as(RuntimeError):
+        _space().blobs.run_net_once(net_of(net))
+    return True
+
+
+def RunOperatorOnce(operator: Any) -> bool:
+    """Run an operator on the blobs."""
+    return RunOperatorsOnce([operator])
+
+
+def RunOperatorsOnce(operators: Sequence[Any]) -> bool:
+    """Run operators, one after the other."""
+    from armnet.standins.caffe2.proto import caffe2_pb2
+
+    net = caffe2_pb2.NetDef()
+    for operator in operators:
+        content = operator if isinstance(operator, bytes) else operator.SerializeToString()
+        net.op.add().ParseFromString(content)
+    return RunNetOnce(net)
+
+
+def CreateNet(net: Any, overwrite: bool = False, input_blobs: Optional[Sequence[Any]] = None) -> bool:
+    """Keep a net under its name, for ``RunNet``. RuntimeError if there is one of that name, unless ``overwrite``."""
+    with raised_as(RuntimeError):
+        made = net_of(net).check()
+    if made.name in _space().nets and not overwrite:
+        raise RuntimeError(f"there is a net {made.name!r} already; give overwrite=True")
+    for name in input_blobs or ():
+        if not HasBlob(name):
+            FeedBlob(name, np.zeros(0, np.float32))
+    _space().nets[made.name] = made
+    return True
+
+
+def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
+    """Run a net that was made, so many times. RuntimeError with armnet's reason unless ``allow_fail``."""
+    called = name.Name() if hasattr(name, "Name") else getattr(name, "name", name)
+    try:
+        with raised_as(RuntimeError):
+            if called not in _space().nets:
+                raise UsageError(f"there is no net {called!r}; CreateNet makes one")
+            for _ in range(num_iter):
+                _space().blobs.run_net_once(_space().nets[called])
+    except RuntimeError:
+        if allow_fail:
+            return False
+        raise
+    return True
+
+
+def Nets() -> List[str]:
+    """The names of the nets that were made."""
+    return list(_space().nets)
+
+
+class Predictor(Standin):
+    """``Predictor(init_net, predict_net)``: the bytes of both nets, or their messages."""
+
+    _package = "caffe2"
+
+    def __init__(self, init_net: Any, predict_net: Any):
+        with raised_as(RuntimeError):
+            self._running = Running(Pair.from_nets(net_of(init_net), net_of(predict_net)))
+
+    def run(self, inputs: Union[Mapping[Any, Any], Sequence[Any]]) -> List[Array]:
+        """The outputs, of inputs in the net's order or by name."""
+        with raised_as(RuntimeError):
+            named = {str(name): value for name, value in inputs.items()} if isinstance(inputs, Mapping) else inputs
+            return list(self._running.run(named).values())

@@ -1,0 +1,51 @@
+"""Layers that have no class here: they run forwards alone, as the exporter translates them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from exporter.caffe.export import CaffeNet, translated
+from exporter.caffe.prototxt import message_class
+from exporter.caffe.weights import TrainedBlob
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import Array
+from runtime_arm.pair.metadata import TensorInfo
+from training.caffe.layers.layer import Layer
+
+Shapes = Tuple[Tuple[int, ...], ...]
+
+
+class Translated(Layer):
+    """A layer of a net in the phase TEST: PriorBox, Permute, DetectionOutput and the like."""
+
+    def setup(self, *bottoms: Array) -> None:
+        for blob in self._given:
+            self.add_blob(blob.shape)
+        self._predictors: Dict[Shapes, Predictor] = {}
+        self._weights: List[Array] = []  # those that the predictors hold
+
+    def forward(self, *bottoms: Array) -> List[Array]:
+        if not all(np.array_equal(old, blob.data) for old, blob in zip(self._weights, self.blobs)):
+            self._predictors = {}
+        shapes = tuple(x.shape for x in bottoms)
+        if shapes not in self._predictors:
+            self._predictors[shapes] = self._made(shapes)
+        return list(self._predictors[shapes].run(list(bottoms)).values())
+
+    def _made(self, shapes: Shapes) -> Predictor:
+        """The layer as a net of its own, for bottoms of these shapes."""
+        proto: Any = message_class("LayerParameter")()
+        proto.CopyFrom(self.proto)
+        proto.bottom[:] = [f"x{number}" for number in range(len(shapes))]
+        proto.top[:] = [f"y{number}" for number in range(len(self.proto.top))]
+        source: Any = message_class("LayerParameter")(name="inputs", type="Input", top=proto.bottom)
+        for shape in shapes:
+            source.input_param.shape.add().dim.extend(shape)
+        self._weights = [blob.data.copy() for blob in self.blobs]
+        trained = [TrainedBlob(blob.shape, values.reshape(-1)) for blob, values in zip(self.blobs, self._weights)]
+        net = CaffeNet(proto.name, [source, proto], list(proto.top))
+        builder, inputs = translated(net, {proto.name: trained} if trained else {})
+        infos = [TensorInfo(name, None, "float32") for name in proto.top]
+        return Predictor(builder.pair(proto.name, inputs, infos, {}), threads=1)
