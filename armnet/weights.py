@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime_arm.netdef.tensors import stored_nbytes
+from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.pair.pair import Pair
 
 

@@ -18,7 +18,7 @@ from optimize.quantization.table import DYNAMIC, Choice
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.netdef.tensors import stored_nbytes
+from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.operators.common.windows import channels_last
 
 CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu")

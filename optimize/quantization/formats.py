@@ -19,7 +19,7 @@ import numpy as np
 
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.netdef.tensors import stored_nbytes
+from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.operators.common.casting import LARGEST_HALF
 from runtime_arm.operators.quantised.packed import joined_halves
 

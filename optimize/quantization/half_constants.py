@@ -15,7 +15,7 @@ from optimize.quantization.layers import layer_name
 from optimize.quantization.table import Choice
 from optimize.rewriting.program import Program
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.netdef.tensors import MOST_NARROWED
+from runtime_arm.netdef.narrow import MOST_NARROWED
 from runtime_arm.registry.schema import find
 
 

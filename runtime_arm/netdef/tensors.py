@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from runtime_arm.netdef.values import Array, frozen
 from runtime_arm.netdef.wire import WireError
 
 _MOST_ELEMENTS, _MOST_DIMS = 1 << 60, 32
-_BFLOAT16, _NARROW = 1, 2  # of DataFormat
-_LEAST_NARROWED, MOST_NARROWED = 8, 4096  # bytes of a tensor that is stored in fewer; larger ones are mapped
 
 _WIDE_FIELD = {dtypes.FLOAT: "float_data", dtypes.DOUBLE: "double_data", dtypes.INT64: "int64_data"}
 _IN_INT32_DATA = (dtypes.INT32, dtypes.BOOL, dtypes.UINT8, dtypes.INT8, dtypes.UINT16, dtypes.INT16, dtypes.FLOAT16)
@@ -28,7 +26,7 @@ def array_of_fields(**fields: Any) -> Array:
     if dtype is None:
         raise WireError(f"data type {number} is not supported")
     shape = _shape(fields.get("dims", ()))
-    values = _values(fields, number, dtype)
+    values = _values(fields, number, dtype, shape)
     if values.size != math.prod(shape):
         raise WireError(f"dims {list(shape)} need {math.prod(shape)} elements, the data has {values.size}")
     try:
@@ -46,15 +44,19 @@ def _shape(dims: Any) -> tuple[int, ...]:
     return shape
 
 
-def _values(fields: dict[str, Any], number: int, dtype: np.dtype[Any]) -> Array:
+def _values(fields: dict[str, Any], number: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     if number == dtypes.STRING:
         strings = fields.get("string_data", [])
         values = np.empty(len(strings), object)
         values[:] = strings
         return values
     if "raw_data" in fields:
-        widen = _WIDENED.get((number, fields.get("data_format", 0)))
-        return _from_raw(fields["raw_data"], dtype) if widen is None else widen(fields["raw_data"], fields)
+        wide = None
+        if fields.get("data_format"):
+            from runtime_arm.netdef.narrow import widened  # few nets need it when they start
+
+            wide = widened(fields["raw_data"], number, fields["data_format"], math.prod(shape))
+        return _from_raw(fields["raw_data"], dtype) if wide is None else wide
     if number in _WIDE_FIELD:
         return np.asarray(fields.get(_WIDE_FIELD[number], ()), dtype)
     if number in _IN_BYTE_DATA and "byte_data" in fields:
@@ -76,35 +78,6 @@ def _from_raw(raw: memoryview, dtype: np.dtype[Any]) -> Array:
     return np.require(np.frombuffer(raw, dtype.newbyteorder("<")), dtype, ["ALIGNED"])
 
 
-def _from_bfloat16(raw: memoryview, fields: dict[str, Any]) -> Array:
-    upper = _from_raw(raw, np.dtype(np.uint16))
-    values: Array = (upper.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return values
-
-
-def _from_halves(raw: memoryview, fields: dict[str, Any]) -> Array:
-    return _from_raw(raw, np.dtype(np.float16)).astype(np.float32)
-
-
-def _from_low_bytes(raw: memoryview, fields: dict[str, Any]) -> Array:
-    """int32 of the lower one to three bytes of each."""
-    count = math.prod(_shape(fields.get("dims", ())))
-    width = len(raw) // max(count, 1)
-    if not 0 < width < 4 or width * count != len(raw):
-        raise WireError(f"raw_data of {len(raw)} bytes holds no {count} integers of one to three bytes")
-    whole = np.zeros((count, 4), np.uint8)
-    whole[:, 4 - width :] = np.frombuffer(raw, np.uint8).reshape(count, width)
-    values: Array = whole.reshape(-1).view("<i4").astype(np.int32) >> np.int32(8 * (4 - width))
-    return values
-
-
-_WIDENED = {
-    (dtypes.FLOAT, _BFLOAT16): _from_bfloat16,
-    (dtypes.FLOAT, _NARROW): _from_halves,
-    (dtypes.INT32, _NARROW): _from_low_bytes,
-}
-
-
 def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
     pattern = np.dtype(np.uint16) if dtype == np.float16 else np.dtype(np.uint8) if dtype == np.bool_ else dtype
     limits = np.iinfo(pattern)
@@ -118,42 +91,21 @@ def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
 def fields_of_array(array: Array, blanks: int) -> dict[str, Any]:
     """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler, or in fewer bytes,
     which no reader uses in place."""
+    from runtime_arm.netdef.narrow import narrowed
+
     number = dtypes.number_of(array.dtype)
     if number is None:
         raise FormatError(f"an array of {array.dtype.name} has no place in a net")
     fields: dict[str, Any] = {"dims": np.array(array.shape, np.int64), "data_type": number}
     if number == dtypes.STRING:
         fields["string_data"] = [_bytes(item) for item in array.ravel()]
-    elif (narrow := _narrowed(array)) is not None:
+    elif (narrow := narrowed(array)) is not None:
         fields["data_format"], fields["raw_data"] = narrow
     else:
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         fields["name"] = " " * blanks
         fields["raw_data"] = little.reshape(-1).view(np.uint8).data
     return fields
-
-
-def stored_nbytes(array: Array) -> int:
-    """The bytes that a file holds for the numbers of an array."""
-    narrow = _narrowed(array)
-    return array.nbytes if narrow is None else len(narrow[1])
-
-
-def _narrowed(array: Array) -> Optional[tuple[int, bytes]]:
-    """The DataFormat and the bytes of numbers that fit into fewer; None where they do not, or are many or few."""
-    if array.dtype not in (np.float32, np.int32) or not _LEAST_NARROWED <= array.nbytes <= MOST_NARROWED:
-        return None
-    bits = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view("<u4")
-    if array.dtype == np.int32:
-        size = max(int(array.max()), -1 - int(array.min())).bit_length() // 8 + 1
-        return (_NARROW, bits.view(np.uint8).reshape(-1, 4)[:, :size].tobytes()) if size < 4 else None
-    with np.errstate(over="ignore"):
-        halves = array.reshape(-1).astype("<f2")
-    if np.array_equal(halves.astype("<f4").view("<u4"), bits):
-        return _NARROW, halves.tobytes()
-    if (bits & np.uint32(0xFFFF)).any():
-        return None
-    return _BFLOAT16, (bits >> np.uint32(16)).astype("<u2").tobytes()
 
 
 def _bytes(item: Any) -> bytes:

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import Argument, NetDef, OperatorDef
 from runtime_arm.netdef.messages import message_class
-from runtime_arm.netdef.tensors import MOST_NARROWED, stored_nbytes
+from runtime_arm.netdef.narrow import MOST_NARROWED, stored_nbytes
 from tests.runtime_arm.netdef import protobuf_bytes as pb
 
 FLOAT, INT32, BFLOAT16, NARROW = 1, 2, 1, 2
