@@ -11,7 +11,7 @@ from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
-LEAST, LEAST_HALVES = 256, 128  # elements of a constant that is worth an operation, as integers and as halves
+LEAST = 256  # elements of a constant that is worth an operation
 LEAST_ROW = 4  # elements whose multiples of one number are no accident
 FEW, FEW_ROWS = 1 << 12, 4  # elements, and filters, that are looked at first
 MOST = 127
@@ -25,18 +25,16 @@ def pack_constants(graph: Graph, pair: Pair) -> None:
     large = {
         number: tensor.value
         for number, tensor in enumerate(graph.tensors)
-        if tensor.value is not None and tensor.value.dtype == np.float32 and tensor.value.size >= LEAST_HALVES
+        if tensor.value is not None and tensor.value.dtype == np.float32 and tensor.value.size >= LEAST
     }
-    scales = list(_scales(pair))
-    found = {number: _integers(value, scales) if value.size >= LEAST else None for number, value in large.items()}
-    packed = any(found.values()) or any(op.type == "HalfToFloat" for op in pair.predict_net.op)
-    halves = packed or _are_halves(large.values())
+    packed = any(op.type == "HalfToFloat" for op in pair.predict_net.op)
+    halves, scales = packed or _are_halves(large.values()), list(_scales(pair))
     added: List[Operation] = []
     for number, value in large.items():
         tensor = graph.tensors[number]
-        smaller = found[number] or (_half(value) if halves else None)
-        if smaller is not None:
-            stored, quantization = smaller
+        found = _integers(value, scales) or (_half(value) if halves else None)
+        if found is not None:
+            stored, quantization = found
             name = f"{tensor.name}_{stored.dtype.name}"
             graph.tensors.append(Tensor(name, tensor.shape, stored.dtype, quantization, stored))
             tensor.value = None

@@ -61,23 +61,6 @@ def test_a_file_of_packed_weights_is_written_as_small_as_it_was_read(tmp_path: P
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_long_biases_beside_int8_weights_are_halves(tmp_path: Path) -> None:
-    """Also once they were read, when nothing but their numbers tells that they are."""
-    rng = np.random.default_rng(3)
-    weights = {"w": rng.standard_normal((200, 4, 3, 3)), "b": rng.standard_normal(200)}
-    of = {name: value.astype(np.float32) for name, value in weights.items()}
-    pair = pair_of('net "n": x, w, b -> y\n Conv(x, w, b) -> y  kernel=3', of, {"x": (1, 4, 6, 6)})
-    model, found = run_written(armnet.quantize(pair), {"x": np.ones((1, 4, 6, 6), np.float32)})
-    assert {tensor.dtype.name for tensor in model.graphs[0].tensors if tensor.value is not None} == {"int8", "float16"}
-    assert "DEQUANTIZE" not in types_of(run_written(pair, {"x": np.ones((1, 4, 6, 6), np.float32)})[0])
-    armnet.save_tflite(armnet.quantize(pair), tmp_path / "first.tflite")
-    armnet.save_tflite(armnet.export(tmp_path / "first.tflite"), tmp_path / "second.tflite")
-    sizes = [(tmp_path / name).stat().st_size for name in ("first.tflite", "second.tflite")]
-    assert sizes[1] <= sizes[0] + 64
-    with armnet.Predictor(armnet.quantize(pair), threads=1) as predictor:
-        assert_network_close(found["y"], predictor.run({"x": np.ones((1, 4, 6, 6), np.float32)})["y"])
-
-
 def test_zeros_keep_their_signs() -> None:
     steps = np.random.default_rng(0).integers(-127, 128, (20, 16)).astype(np.float32)
     steps[:, 0], x = 127, np.ones((20, 16), np.float32)
