@@ -9,5 +9,6 @@ from runtime_arm.pair.pair import Pair
 def weights_nbytes(pair: Pair) -> int:
     """The bytes of all weights that init_net holds."""
     args = [arg for op in pair.init_net.op for arg in op.arg]
-    tensors = sum(stored_nbytes(arg.t) for arg in args if arg.t is not None)
-    return tensors + sum(array.nbytes for arg in args for array in (arg.floats, arg.ints))
+    tensors = [arg.t for arg in args if arg.t is not None]
+    stored = sum(stored_nbytes(tensor) if pair.init_net.is_narrow else tensor.nbytes for tensor in tensors)
+    return stored + sum(array.nbytes for arg in args for array in (arg.floats, arg.ints))

@@ -1,6 +1,7 @@
 """Numbers of a TensorProto in fewer bytes than their type has: its DataFormats, of which netdef.proto tells.
 
-Imported when a tensor has one, or is written: most nets have none when they start.
+Only nets with the argument ``narrow_tensors``, as ``armnet quantize`` makes them, are written so. Imported when a
+tensor has such a format: most nets have none when they start.
 """
 
 from __future__ import annotations

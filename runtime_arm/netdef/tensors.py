@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -88,19 +88,23 @@ def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
     return narrow != 0 if dtype == np.bool_ else narrow.view(dtype)
 
 
-def fields_of_array(array: Array, blanks: int) -> dict[str, Any]:
-    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler, or in fewer bytes,
-    which no reader uses in place."""
-    from runtime_arm.netdef.narrow import narrowed
+def _narrowed(array: Array) -> Optional[tuple[int, bytes]]:
+    from runtime_arm.netdef.narrow import narrowed  # few nets are written so
 
+    return narrowed(array)
+
+
+def fields_of_array(array: Array, blanks: int, narrow: bool) -> dict[str, Any]:
+    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler, or if it may be
+    narrow, and is small, in fewer bytes, which no reader uses in place."""
     number = dtypes.number_of(array.dtype)
     if number is None:
         raise FormatError(f"an array of {array.dtype.name} has no place in a net")
     fields: dict[str, Any] = {"dims": np.array(array.shape, np.int64), "data_type": number}
     if number == dtypes.STRING:
         fields["string_data"] = [_bytes(item) for item in array.ravel()]
-    elif (narrow := narrowed(array)) is not None:
-        fields["data_format"], fields["raw_data"] = narrow
+    elif narrow and (few := _narrowed(array)) is not None:
+        fields["data_format"], fields["raw_data"] = few
     else:
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         fields["name"] = " " * blanks

@@ -22,6 +22,7 @@ else:
     Array = np.ndarray  # not subscriptable before NumPy 1.22
 ArgumentValue = Union[float, int, str, bytes, Array, "NetDef", Sequence[Any]]
 
+NARROW_TENSORS = "narrow_tensors"  # an argument of a net: small tensors may take fewer bytes in a file
 _LONGEST_SHOWN = 120
 _NO_FLOATS = np.zeros(0, np.float32)
 _NO_INTS = np.zeros(0, np.int64)
@@ -366,6 +367,11 @@ class NetDef(_Structural):
         from runtime_arm.netdef.text_parser import parse_net
 
         return parse_net(text)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the numbers of its small tensors may take fewer bytes in a file (``runtime_arm.netdef.narrow``)."""
+        return any(arg.name == NARROW_TENSORS and arg.i for arg in self.arg)
 
     def to_bytes(self) -> bytes:
         """The net in protobuf's wire format, with repeated scalars as the schema declares them."""

@@ -22,7 +22,7 @@ TINY, LARGE_HALF = 2.0**-24, 65504.0
 
 def written(array: Any) -> Any:
     """The TensorProto that a file holds, after the array was read from it again, bit for bit."""
-    net = NetDef(op=(OperatorDef("Op", arg=(Argument.of("x", array),)),))
+    net = NetDef(op=(OperatorDef("Op", arg=(Argument.of("x", array),)),), arg=(Argument.of("narrow_tensors", 1),))
     assert NetDef.from_bytes(net.to_bytes()) == net
     message = message_class("NetDef").FromString(net.to_bytes()).op[0].arg[0].t
     assert len(message.raw_data) == stored_nbytes(array)
@@ -81,6 +81,13 @@ def test_large_tensors_are_used_where_the_file_is_mapped() -> None:
     count = MOST_NARROWED // 4
     assert len(written(np.ones(count, np.float32)).raw_data) == 2 * count
     assert len(written(np.ones(count + 1, np.float32)).raw_data) == 4 * (count + 1)
+
+
+def test_nets_that_do_not_ask_for_it_hold_numbers_as_they_are() -> None:
+    net = NetDef(op=(OperatorDef("Op", arg=(Argument.of("x", np.ones(9, np.float32)),)),))
+    (tensor,) = (arg.t for arg in message_class("NetDef").FromString(net.to_bytes()).op[0].arg)
+    assert tensor.raw_data == np.ones(9, "<f4").tobytes()
+    assert not tensor.HasField("data_format")
 
 
 def test_shapes_survive() -> None:

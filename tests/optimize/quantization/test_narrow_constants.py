@@ -7,7 +7,7 @@ from typing import Any, Dict
 import numpy as np
 import pytest
 
-from optimize import quantize
+from optimize import optimize, quantize
 from optimize.quantization.table import Choice
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import numbers, pair_of
@@ -71,3 +71,13 @@ def test_what_others_read_stays() -> None:
     small = quantize(shared)
     x = {"x": np.ones((1, 4, 6, 6), np.float32)}
     assert np.array_equal(numbers(small, x)["z"], -weights["b"])
+
+
+def test_quantised_pairs_alone_are_narrow() -> None:
+    plain = pair()
+    small = quantize(plain)
+    assert (small.init_net.is_narrow, small.predict_net.is_narrow) == (True, True)
+    assert small.init_net.external_output == ()
+    assert optimize(small).init_net == small.init_net
+    for other in (plain, optimize(plain), quantize(plain, weights="float32")):
+        assert not other.init_net.is_narrow

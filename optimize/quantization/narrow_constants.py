@@ -1,7 +1,7 @@
 """Biases, and weights that are too small to be packed, in float16s, as far as a file is concerned.
 
-They stay float32 in the net and need no operator: a file holds float32s that are float16s in half of the bytes
-(``runtime_arm/netdef/tensors.py``). Their errors are a hundredth of those of int8 weights.
+They stay float32 in the net and need no operator: a file of narrow nets holds float32s that are float16s in half of the
+bytes (``runtime_arm/netdef/narrow.py``). Their errors are a hundredth of those of int8 weights.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from optimize.quantization.formats import FLOAT32, float16
 from optimize.quantization.layers import layer_name
 from optimize.quantization.table import Choice
 from optimize.rewriting.program import Program
-from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef
 from runtime_arm.netdef.narrow import MOST_NARROWED
+from runtime_arm.netdef.values import NARROW_TENSORS
+from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.schema import find
 
 
@@ -38,3 +40,14 @@ def with_half_constants(program: Program, choose: Callable[[str], Choice]) -> Pr
             updates[name] = packed.stored["half"].astype(np.float32)
     weights = program.weights.changed(dict.fromkeys(updates)).changed(updates)
     return Program(program.net, weights, program.known_specs, program.outside)
+
+
+def with_narrow_nets(pair: Pair) -> Pair:
+    """The pair whose small tensors take as few bytes as their numbers need. Its init_net names no outputs, which are
+    those of its operators anyway."""
+    init_net = pair.init_net.replace(external_output=())
+    return pair.replace(init_net=_narrow(init_net), predict_net=_narrow(pair.predict_net))
+
+
+def _narrow(net: NetDef) -> NetDef:
+    return net if net.is_narrow else net.replace(arg=(*net.arg, Argument.of(NARROW_TENSORS, 1)))
