@@ -110,9 +110,9 @@ def quantize(
     if integers and not (demanding or table):
         snr = GOOD_SNR
     result = _within(pair, builder, given, Demand(snr, accept), report, progress)
-    if asked_for == {FLOAT32}:
-        return with_short_names(result)
-    return with_narrow_nets(with_short_names(optimize.optimize(result, progress=progress)))
+    if asked_for != {FLOAT32}:
+        result = optimize.optimize(result, progress=progress)
+    return with_narrow_nets(with_short_names(result))
 
 
 def _check_options(asked_for: AbstractSet[str], calibration: str, rounding: str, *, lacks_samples: bool) -> None:

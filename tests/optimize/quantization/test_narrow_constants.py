@@ -79,5 +79,5 @@ def test_quantised_pairs_alone_are_narrow() -> None:
     assert (small.init_net.is_narrow, small.predict_net.is_narrow) == (True, True)
     assert small.init_net.external_output == ()
     assert optimize(small).init_net == small.init_net
-    for other in (plain, optimize(plain), quantize(plain, weights="float32")):
+    for other in (plain, optimize(plain)):
         assert not other.init_net.is_narrow
