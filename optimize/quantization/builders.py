@@ -20,6 +20,7 @@ from optimize.quantization.integers import blobs_to_calibrate, to_integers
 from optimize.quantization.integers.net import Precision
 from optimize.quantization.integers.products import product_scales
 from optimize.quantization.layers import Layer, layer_name, layers_of
+from optimize.quantization.narrow_constants import with_half_constants
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.recoloured import InTwoColours
@@ -150,7 +151,8 @@ def _packed(
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
     packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
     program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Recorder())
-    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
+    program = run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
+    return with_half_constants(program, choose)
 
 
 # Integers throughout
