@@ -41,7 +41,7 @@ def from_caffe2(first: AnyPath, second: AnyPath, options: ExportOptions = DEFAUL
     inputs = [info.name for info in pair.inputs]
     predict_net = pair.predict_net.replace(external_input=(*inputs, *names))
     return Pair(
-        init_net.replace(external_output=tuple(names)),
+        init_net,
         predict_net,
         pair.inputs,
         pair.outputs,

@@ -289,7 +289,7 @@ class NetBuilder:
         net = self._with_states(net)
         weights = [blob for blob in net.captures() if blob in self._constants]
         fills = tuple(fill(blob, self._constants[blob], unpacked) for blob in weights)
-        init_net = NetDef(f"{name}_init" if name else "init", fills, external_output=tuple(weights))
+        init_net = NetDef(f"{name}_init" if name else "init", fills)
         net = net.replace(external_input=(*net.external_input, *weights))
         return Pair(init_net, net, tuple(inputs), tuple(outputs), meta).check()
 

@@ -16,6 +16,7 @@ from optimize.quantization.distinct_layers import with_distinct_layers
 from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.equalize_layers import equalized
 from optimize.quantization.formats import FLOAT32, Grid, grid_of
+from optimize.quantization.half_constants import with_half_constants
 from optimize.quantization.integers import blobs_to_calibrate, to_integers
 from optimize.quantization.integers.net import Precision
 from optimize.quantization.integers.products import product_scales
@@ -150,7 +151,8 @@ def _packed(
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
     packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
     program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Recorder())
-    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
+    program = run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
+    return with_half_constants(program, choose)
 
 
 # Integers throughout

@@ -2,8 +2,8 @@
 
     float16    Caffe2's HalfToFloat unpacks it. Half the bytes; 11 bits of fraction
     bfloat16   armnet's UnpackBfloat16. Half the bytes; 8 bits of fraction, but float32's range
-    int8       ONNX's DequantizeLinear, one scale an index of one axis, in float16 where that can hold all. A quarter of
-               the bytes
+    int8       ONNX's DequantizeLinear, one scale an index of one axis, of which a file needs 16 bits. A quarter of the
+               bytes
     int4       armnet's UnpackInt4, a scale of one byte for each 32 numbers. 4.25 bits a number
     palette    armnet's UnpackPalette: 16 values found by k-means, and 4 bits a number
 
@@ -20,7 +20,7 @@ import numpy as np
 from optimize.quantization import int4 as four_bits
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.netdef.dtypes import FLOAT
+from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.operators.common.casting import LARGEST_HALF
 from runtime_arm.operators.quantised.halves import joined_halves
 
@@ -41,8 +41,8 @@ class Packed(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of all constants."""
-        return sum(value.nbytes for value in self.stored.values())
+        """Of all constants, in a file."""
+        return sum(stored_nbytes(value) for value in self.stored.values())
 
 
 class Grid(NamedTuple):
@@ -70,9 +70,13 @@ def bfloat16(weight: Array, axis: int) -> Optional[Packed]:
     """The upper halves of the float32s, rounded to nearest, ties to even. None if a number is not finite."""
     if not bool(np.isfinite(weight).all()):
         return None
-    bits = np.ascontiguousarray(weight).view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-    return Packed({"bfloat16": rounded.astype(np.uint16)}, _operator("UnpackBfloat16", "armnet"))
+    return Packed({"bfloat16": _upper_halves(weight)}, _operator("UnpackBfloat16", "armnet"))
+
+
+def _upper_halves(values: Array) -> Array:
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded: Array = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return rounded.astype(np.uint16)
 
 
 def int8(weight: Array, axis: int) -> Optional[Packed]:
@@ -80,27 +84,24 @@ def int8(weight: Array, axis: int) -> Optional[Packed]:
     if not bool(np.isfinite(weight).all()):
         return None
     rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
-    scales = _short(_best_scales(rows, 127))
+    scales = short_scales(_best_scales(rows, 127))
     steps = _steps(rows, scales, 127).astype(np.int8)
     moved = [weight.shape[axis], *np.delete(weight.shape, axis)]
     return _int8_of(np.moveaxis(steps.reshape(moved), 0, axis), scales, axis)
 
 
-def _short(scales: Array) -> Array:
-    """The scales, float32, rounded to float16 if none becomes too coarse for that to matter. Integers are chosen by
-    what is left."""
+def short_scales(scales: Array) -> Array:
+    """Positive float32 scales of 16 bits that are close to these: float16s where that holds all well enough, else
+    bfloat16s. Integers are to be chosen by what is left."""
     if scales.size and scales.min() >= LEAST_HALF and scales.max() <= LARGEST_HALF:
         return scales.astype(np.float16).astype(np.float32)
-    return scales
+    upper: Array = _upper_halves(scales).astype(np.uint32) << np.uint32(16)
+    return upper.view(np.float32)
 
 
 def _int8_of(steps: Array, scales: Array, axis: int) -> Packed:
-    with np.errstate(over="ignore"):
-        halves = scales.astype(np.float16)
-    short = np.array_equal(halves, scales)
-    stored = {"int8": np.ascontiguousarray(steps), "scale": halves if short else scales}
-    floats = {"output_dtype": FLOAT} if short else {}
-    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis, **floats))
+    stored = {"int8": np.ascontiguousarray(steps), "scale": scales}
+    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis))
 
 
 def int4(weight: Array, axis: int) -> Optional[Packed]:

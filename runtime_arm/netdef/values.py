@@ -280,8 +280,12 @@ class OperatorDef(_Structural):
         return tuple(int(v) for v in self._repeated(name, "ints")) if self.has(name) else tuple(default)
 
     def get_floats(self, name: str, default: Sequence[float] = ()) -> tuple[float, ...]:
-        """The list of floats; ``default`` where the argument is absent."""
-        return tuple(float(v) for v in self._repeated(name, "floats")) if self.has(name) else tuple(default)
+        """The list of floats, which may be a tensor of one dimension, for it takes fewer bytes; ``default`` where the
+        argument is absent."""
+        arg = self.argument(name)
+        if arg is not None and arg.t is not None and arg.t.ndim == 1 and arg.t.dtype == np.float32:
+            return tuple(arg.t.tolist())
+        return tuple(float(v) for v in self._repeated(name, "floats")) if arg is not None else tuple(default)
 
     def get_strs(self, name: str) -> tuple[str, ...]:
         """The list of strings, decoded as UTF-8."""

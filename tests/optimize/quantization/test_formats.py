@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimize.quantization.formats import FORMATS, Packed
+from optimize.quantization.formats import FORMATS, Packed, short_scales
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
@@ -81,15 +81,24 @@ def test_scales_lie_along_the_axis_asked_for() -> None:
     assert np.square(restored(packed) - weight).sum() < 1e-4 * np.square(weight).sum()
 
 
-def test_scales_take_two_bytes_where_that_is_no_coarser() -> None:
-    """Of scales of tiny weights, float16 would leave too little."""
+@pytest.mark.parametrize("factor", [1.0, 1e-5, 1e-30, 1e9])
+def test_scales_take_two_bytes_in_a_file(factor: float) -> None:
+    """Of scales of tiny weights, float16 would leave too little; bfloat16 does not."""
     weight = weights(4, (64, 40))
-    for factor, dtype in ((1.0, np.float16), (1e-5, np.float32), (1e9, np.float32)):
-        packed = FORMATS["int8"](weight * np.float32(factor), 0)
-        assert packed is not None
-        assert packed.stored["scale"].dtype == dtype
-        assert restored(packed).dtype == np.float32
-        assert np.square(restored(packed) / factor - weight).sum() < 2e-4 * np.square(weight).sum()
+    packed = FORMATS["int8"](weight * np.float32(factor), 0)
+    assert packed is not None
+    assert packed.stored["scale"].dtype == np.float32
+    assert packed.nbytes == weight.size + 2 * 64
+    assert np.square(restored(packed) / factor - weight).sum() < 2e-4 * np.square(weight).sum()
+
+
+def test_short_scales_are_as_close_as_sixteen_bits_allow() -> None:
+    scales = np.geomspace(2.0**-16, 60000, 500).astype(np.float32)
+    assert (np.abs(short_scales(scales) - scales) <= scales * 2.0**-9).all()
+    assert (np.abs(short_scales(scales[100:]) - scales[100:]) <= scales[100:] * 2.0**-11).all()
+    tiny = np.array([1e-38, 1e-15, 1.0, 1e30], np.float32)
+    assert (np.abs(short_scales(tiny) - tiny) <= tiny * 2.0**-8).all()
+    assert np.array_equal(short_scales(short_scales(tiny)), short_scales(tiny))
 
 
 @pytest.mark.parametrize("name", FORMATS)
