@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_OURS_ALONE = {"UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}
+_OURS_ALONE = {"UnpackInt4": "int4", "UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}
 
 
 def _to_file(args: argparse.Namespace) -> int:
@@ -151,7 +151,7 @@ def _to_file(args: argparse.Namespace) -> int:
         note(f"{' and '.join(facts['files'])}: {size(facts['nbytes'])}")
     grown = {_OURS_ALONE[op.type] for op in pair.predict_net.op if op.type in _OURS_ALONE}
     if grown:
-        note(f"armnet: weights of {' and '.join(sorted(grown))} are float32 in that file; int8 and float16 stay small")
+        note(f"armnet: weights of {' and '.join(sorted(grown))} are floats in that file; int8 and float16 stay small")
     return 0
 
 

@@ -9,13 +9,14 @@ gemmlowp, so that a result may be a step of its scale away.
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Tuple
 
 from exporter.to_caffe2.integers import Bytes
 from optimize.rewriting.program import Program
 from optimize.rewriting.weights import with_unpacked_fills
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import Argument, NetDef, OperatorDef
+from runtime_arm.netdef.values import NARROW_TENSORS
 from runtime_arm.pair.pair import Pair
 
 
@@ -42,14 +43,19 @@ def to_caffe2(pair: Pair) -> Pair:
     fills = [*init.op, *made.fills.values()]
     names = [name for op in fills for name in op.output]
     inputs = [name for name in program.net.external_input if name not in program.weights]
-    net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names))
-    init = init.replace(op=tuple(fills), external_output=tuple(names))
+    net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names), arg=_arguments(program.net))
+    init = init.replace(op=tuple(fills), external_output=tuple(names), arg=_arguments(init))
     result = pair.replace(init_net=init, predict_net=net, tuning=None).check()
     for place, refusal in Program.of(result).inference_refusals.items():
         # What the pair's own operator refuses, too, are sizes that were taken for open ones.
         if all(program.specs(name)[0] is not None for name in sources[place].output if name):
             raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
     return result
+
+
+def _arguments(net: NetDef) -> Tuple[Argument, ...]:
+    """The net's, but for the one about tensors that armnet's own files hold in fewer bytes."""
+    return tuple(arg for arg in net.arg if arg.name != NARROW_TENSORS)
 
 
 def _check_nets(op: OperatorDef) -> None:

@@ -287,7 +287,7 @@ class _IntegerNet:
         axis = self._layers[layer].axis
         rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
         scales = product_scales(rows, self._methods.per_tensor)
-        return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
+        return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), -127, 127)
 
     def ranges(self, methods: Sequence[str], samples: Optional[Sequence[Sample]] = None) -> Dict[str, Calibration]:
         """What the net's blobs hold on its samples, or on others, by method."""

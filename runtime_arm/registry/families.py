@@ -360,6 +360,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
         "operators.norm.fused_relu": "SpatialBNOutputGradient",
         "operators.norm.again": "SpatialBNAgain",
+        "operators.quantised.int4": "UnpackInt4",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },
     "caffe": {

@@ -96,6 +96,16 @@ def test_packed_weights_stay_packed_and_onnxruntime_unpacks_them(scales: str) ->
     assert len(model.SerializeToString()) < 3 * weights["w"].size
 
 
+@pytest.mark.parametrize(("factor", "nbytes"), [(1, 3), (1e6, 5)])
+def test_weights_of_four_bits_are_halves_if_none_is_too_large_for_these(factor: float, nbytes: int) -> None:
+    weights = {"w": (np.random.default_rng(0).standard_normal((16, 3, 5, 5)) * factor).astype(np.float32)}
+    pair = quantize(pair_of('net "n": x, w -> y\n Conv(x, w) -> y  kernel=5', weights), None, "int4")
+    model, x = to_onnx(pair), np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    with Predictor(pair, threads=1) as predictor:
+        assert_close(run(model, {"x": x})[0] / factor, predictor.run({"x": x})["y"] / factor, terms=75)
+    assert len(model.SerializeToString()) < nbytes * weights["w"].size
+
+
 def with_half_scales(pair: Pair) -> Pair:
     """The pair whose scales are float16 in the net, too."""
     values = {op.output[0]: op.get_tensor("values") for op in pair.init_net.op}
