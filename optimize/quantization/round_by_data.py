@@ -18,9 +18,9 @@ import numpy as np
 from optimize.quantization.calibration import GROUP_NBYTES, Sample
 from optimize.quantization.covariances import Inputs, covariances
 from optimize.quantization.filters import Filters, filters_of
-from optimize.quantization.formats import Grid
 from optimize.quantization.kept import Kept
 from optimize.quantization.layers import layer_name
+from optimize.quantization.packing.formats import Grid
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.files import AnyPath

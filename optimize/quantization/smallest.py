@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Floats
-from optimize.quantization.formats import FLOAT16, FLOAT32
+from optimize.quantization.packing.formats import FLOAT16, FLOAT32
 from optimize.quantization.report import LayerReport
 from optimize.rewriting.report import Progress
 

@@ -11,11 +11,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from optimize.quantization.formats import short_scales
 from optimize.quantization.integers.activations import following
 from optimize.quantization.integers.net import INT8, IntegerNet, Scale
 from optimize.quantization.integers.rules import rule
 from optimize.quantization.layers import layer_name
+from optimize.quantization.packing.formats import short_scales
 from optimize.quantization.signal import decibels, noise
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window

@@ -10,8 +10,8 @@ import pytest
 
 from optimize import optimize, quantize
 from optimize.quantization import QuantizationReport, builders, pipeline
-from optimize.quantization.formats import FORMATS
 from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.packing.formats import FORMATS
 from optimize.quantization.table import Choice
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError

@@ -9,7 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference
 from optimize import optimize, quantize
-from optimize.quantization.formats import FORMATS
+from optimize.quantization.packing.formats import FORMATS
 from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError

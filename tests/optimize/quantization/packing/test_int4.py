@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimize.quantization.formats import FORMATS, grid_of, packed_steps
-from optimize.quantization.int4 import best_scales, rounded, scales_of_elements
+from optimize.quantization.packing.formats import FORMATS, grid_of, packed_steps
+from optimize.quantization.packing.int4 import best_scales, rounded, scales_of_elements
 from runtime_arm.operators.quantised.int4 import BLOCK
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimize.quantization.formats import FORMATS, Packed, short_scales
+from optimize.quantization.packing.formats import FORMATS, Packed, short_scales
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 

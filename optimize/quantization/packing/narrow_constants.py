@@ -10,8 +10,8 @@ from typing import Callable, Dict
 
 import numpy as np
 
-from optimize.quantization.formats import FLOAT32, float16
 from optimize.quantization.layers import layer_name
+from optimize.quantization.packing.formats import FLOAT32, float16
 from optimize.quantization.table import Choice
 from optimize.rewriting.program import Program
 from runtime_arm.netdef import Argument, Array, NetDef, OperatorDef

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from optimize.quantization import int4 as four_bits
+from optimize.quantization.packing import int4 as four_bits
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.netdef.narrow import stored_nbytes
