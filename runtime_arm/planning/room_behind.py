@@ -1,0 +1,43 @@
+"""Room for the arena of a segment in the memory of those before it, which have run when it runs.
+
+Of a segment that has run only the values live on that its border or a later segment reads, or that are fetched. What
+lies between these is free, and the segment behind it takes the lowest part of it that is large enough.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, List, Optional, Sequence, Tuple
+
+from runtime_arm.netdef import Array
+from runtime_arm.planning.arena import ALIGNMENT
+from runtime_arm.planning.steps import Value
+from runtime_arm.planning.verify import reach
+
+
+def room_in(
+    blocks: Sequence[Tuple[Array, bool]], nbytes: int, shared: bool, living: Iterable[Value]
+) -> Optional[Array]:
+    """So many bytes of one of the blocks that no living value needs; None if there are none in one piece.
+
+    blocks: of memory, each with whether other processes see it. shared: whether they must see these bytes.
+    """
+    taken = sorted(reach(value) for value in living)
+    for memory, is_shared in blocks:
+        if is_shared or not shared:
+            begin = memory.ctypes.data
+            for first, last in _between(taken, begin, begin + memory.nbytes):
+                if last - first >= nbytes:
+                    return memory[first - begin : first - begin + nbytes]
+    return None
+
+
+def _between(taken: Sequence[Tuple[int, int]], begin: int, end: int) -> List[Tuple[int, int]]:
+    """The free ranges of addresses between these, from aligned ones on. taken: sorted by where they begin."""
+    free = []
+    for first, last in [*taken, (end, end)]:
+        if first >= end:
+            first = end
+        if first > begin:
+            free.append((begin, first))
+        begin = max(begin, last + -last % ALIGNMENT)
+    return free
