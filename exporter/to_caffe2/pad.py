@@ -57,8 +57,12 @@ def _joined(net: Bytes, op: OperatorDef, padding: Padding, spec: TensorSpec, val
 def _check(padding: Padding, spec: TensorSpec, bytes: bool) -> None:
     """ExportError unless Caffe2 pads pictures so."""
     cut = min([*padding.heads, *padding.tails], default=0) < 0
-    if padding.mode == "wrap" or (cut and padding.mode != "constant"):
-        raise ExportError(f"Caffe2 pads by constants, edges and reflections, and not by {padding.mode} behind a cut")
+    if padding.mode == "wrap":
+        raise ExportError("Caffe2 does not pad by what is at the other end: join it with Concat in the source model")
+    if cut and padding.mode != "constant":
+        raise ExportError(
+            f"Caffe2 cannot cut off and pad by {padding.mode} at once: use Slice in the source model first"
+        )
     if spec.ndim > _PICTURE:
         raise ExportError(f"Caffe2 pads at most {_PICTURE} dimensions {OPEN}")
     if not bytes and spec.dtype != np.float32:

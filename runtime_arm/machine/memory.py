@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import get_ident
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
+from typing import Callable, Iterator, List, Mapping, Union
 
 from runtime_arm.errors import ResourceError
 
 SMALL = 1 << 20  # bytes that every machine has
-MOST_IN_A_TRIAL = 1 << 28  # bytes that a trip of a loop may hand on, while a net is tried on drawn inputs
-
-_trying: Dict[int, int] = {}  # how many trials a thread is in
 
 
 def memory_limit() -> int:
@@ -57,27 +53,3 @@ def memory_for(purpose: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise ResourceError(f"{purpose}: memory ran out: {error}".rstrip(": ")) from error
-
-
-@contextmanager
-def trying() -> Iterator[None]:
-    """Inside the block this thread tries nets on drawn inputs. How often a loop runs means nothing there, so that what
-    grows with each trip must not take the machine's memory: see ``require_small_trip``. It decorates functions, too."""
-    thread = get_ident()
-    _trying[thread] = _trying.get(thread, 0) + 1
-    try:
-        yield
-    finally:
-        _trying[thread] -= 1
-        if not _trying[thread]:
-            del _trying[thread]
-
-
-def require_small_trip(what: Callable[[], str], blobs: Sequence[Any]) -> None:
-    """ResourceError if this thread tries a net, and what one trip of a loop hands on is more than a trial may take."""
-    if not _trying or get_ident() not in _trying:
-        return
-    nbytes = sum(blob.nbytes for blob in blobs if hasattr(blob, "nbytes"))
-    if nbytes > MOST_IN_A_TRIAL:
-        most = f"{MOST_IN_A_TRIAL:,} of a trial on drawn inputs"
-        raise ResourceError(f"a trip of {what()} hands on {nbytes:,} bytes, more than the {most}")

@@ -28,7 +28,6 @@ ATTEMPTS_OF_MANY, MANY = 4, 600  # the same for more groups than these: further 
 LASTING = 64  # steps: what lives longer is held apart
 FEW = 150  # of what lives long: more are found faster in arrays
 MOST_SEARCHED = 64  # the most blobs for which the search is tried
-LEAST_SHARED = 1 << 16  # bytes of an arena for which room is looked for in those of segments that have run
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU that NumPy supports
 
 

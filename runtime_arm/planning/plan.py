@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, 
 import numpy as np
 
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.planning.arena import LEAST_SHARED, Group, Placement, Room, allocate, liveness_peak, place, room_for
+from runtime_arm.planning.arena import Group, Placement, Room, allocate, liveness_peak, place, room_for
 from runtime_arm.planning.memory_sharing import Decisions, MemoryPlan, Place, plan_memory, plan_memory_again
-from runtime_arm.planning.steps import FEED_STEP, Environment, Step, Value
-from runtime_arm.planning.trace import LARGE, Memory, Trace, set_lifetimes
+from runtime_arm.planning.steps import Environment, Step, Value
+from runtime_arm.planning.trace import Memory, Trace, set_lifetimes
 from runtime_arm.planning.verify import verify
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
@@ -27,6 +27,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.planning.kept_plans import KeptPlan
     from runtime_arm.planning.late_feeds import LateFeed
+    from runtime_arm.planning.room_behind import Blocks
 
 
 class MemoryHabits:
@@ -178,13 +179,15 @@ class Segment:
                 kept.keep(draft, packed.traced.unpacked)
         self.env, self.feeds, self.steps, layout, self.border_at = draft
         self.survivors = {*fetched, *self._read_later(ops, packed)}
-        self._forget_passing()
+        if packed.traced.passing:
+            from runtime_arm.planning.passing import forget  # few nets compute much beforehand
+
+            forget(packed.traced.passing, self.env, self.steps, self._surviving().values())
         self.border: Optional[Border] = None
         self.successors: Dict[Any, Segment] = {}
         self.layout = layout
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
-        self.blocks: Tuple[Tuple[Array, bool], ...] = () if before is None else before.blocks
-        scratch = self._bind(layout, self._arena(layout.nbytes, workers > 1, before))
+        scratch = self._bind(layout, workers > 1, before)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
         self.bound = self._bound(scratch, packed, place is None)
         self.runs = [parts[0] for parts in self.bound]
@@ -225,17 +228,6 @@ class Segment:
             split_work(self.steps, workers)
         return Draft(self.env, self.feeds, self.steps, packed.habits.plan(self.steps, self.feeds), self.border_at)
 
-    def _forget_passing(self) -> None:
-        """Let go of large contents that were only on the way to others: nothing reads them when the net runs."""
-        passing = [value for value in self.env.values() if value.spec.value is not None and value.spec.nbytes >= LARGE]
-        if passing:
-            read = {value for step in self.steps for value in step.inputs}.union(self._surviving().values())
-            for value in passing:
-                if value.first != FEED_STEP and value not in read:
-                    self.env[value.name] = Value(
-                        value.name, TensorSpec(value.spec.shape, value.spec.dtype), value.first
-                    )
-
     def _read_later(self, ops: Sequence[OperatorDef], packed: PackedWeights) -> Set[str]:
         """The blobs of this segment that the operator at the border and those behind it read."""
         return set() if self.border_at is None else packed.read_from(self.border_at, ops, self.env)
@@ -258,25 +250,15 @@ class Segment:
         self.steps = with_layouts(self.steps, {self.env[name] for name in outputs if name in self.env}, survivors)
         self.env.update(survivors)
 
-    def _arena(self, nbytes: int, shared: bool, before: Optional[Segment]) -> Array:
-        """Memory for the arena. shared: with other processes."""
-        if nbytes >= LEAST_SHARED:
-            room = None if before is None else before.room_behind(nbytes, shared)
-            if room is not None:
-                return room
-        arena = allocate(nbytes, "the net's arena", shared)
-        if nbytes >= LEAST_SHARED:
-            self.blocks = (*self.blocks, (arena, shared))
-        return arena
+    def _bind(self, layout: MemoryPlan, shared: bool, before: Optional[Segment]) -> Dict[Step, List[Array]]:
+        """Take memory for the arena and give every value its part. Returns the scratch buffers of each step."""
+        if before is None:
+            arena = allocate(layout.nbytes, "the net's arena", shared)
+            self.blocks: Blocks = ((arena, shared),)
+        else:
+            from runtime_arm.planning.room_behind import arena_behind  # most nets are one segment
 
-    def room_behind(self, nbytes: int, shared: bool) -> Optional[Array]:
-        """Room for the arena of a segment that runs when this one has run; None if there is none."""
-        from runtime_arm.planning.room_behind import room_in  # most nets are one segment
-
-        return room_in(self.blocks, nbytes, shared, self._surviving().values())
-
-    def _bind(self, layout: MemoryPlan, arena: Array) -> Dict[Step, List[Array]]:
-        """Give every value its memory. Returns the scratch buffers of each step."""
+            arena, self.blocks = arena_behind(before.blocks, before._surviving().values(), layout.nbytes, shared)
         for value, offset in layout.offsets.items():
             value.bind(view(arena, offset, value.storage))
         for value, home in layout.within.items():

@@ -9,18 +9,29 @@ from __future__ import annotations
 from typing import Iterable, List, Optional, Sequence, Tuple
 
 from runtime_arm.netdef import Array
-from runtime_arm.planning.arena import ALIGNMENT
+from runtime_arm.planning.arena import ALIGNMENT, allocate
 from runtime_arm.planning.steps import Value
 from runtime_arm.planning.verify import reach
 
+LEAST = 1 << 16  # bytes: to look for room for less takes longer than the memory is worth
 
-def room_in(
-    blocks: Sequence[Tuple[Array, bool]], nbytes: int, shared: bool, living: Iterable[Value]
-) -> Optional[Array]:
-    """So many bytes of one of the blocks that no living value needs; None if there are none in one piece.
+Blocks = Tuple[Tuple[Array, bool], ...]  # memory of arenas, and whether other processes see it
 
-    blocks: of memory, each with whether other processes see it. shared: whether they must see these bytes.
+
+def arena_behind(blocks: Blocks, living: Iterable[Value], nbytes: int, shared: bool) -> Tuple[Array, Blocks]:
+    """So many bytes of one of the blocks that no living value needs, else a new block; and all blocks.
+
+    shared: whether other processes must see them.
     """
+    room = room_in(blocks, nbytes, shared, living) if nbytes >= LEAST else None
+    if room is not None:
+        return room, blocks
+    arena = allocate(nbytes, "the net's arena", shared)
+    return arena, (*blocks, (arena, shared)) if nbytes >= LEAST else blocks
+
+
+def room_in(blocks: Blocks, nbytes: int, shared: bool, living: Iterable[Value]) -> Optional[Array]:
+    """So many bytes of one of the blocks that no living value needs; None if there are none in one piece."""
     taken = sorted(reach(value) for value in living)
     for memory, is_shared in blocks:
         if is_shared or not shared:

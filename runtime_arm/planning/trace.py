@@ -20,7 +20,7 @@ from runtime_arm.registry.specs import TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.planning.unpacked import UnpackedWeights
 
-LARGE = 1 << 20  # bytes of content that is worth being forgotten
+LARGE = 1 << 21  # bytes of content
 
 
 class Traced(NamedTuple):
@@ -41,6 +41,7 @@ class Memory:
     def __init__(self) -> None:
         self._known: Dict[int, Traced] = {}
         self._unpacked: Optional[UnpackedWeights] = None
+        self.passing: Set[Optional[Value]] = set()  # large content made of small one, in the plan that is traced last
 
     def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Traced]:
         """What is known of the operator for inputs like these, with the same constants."""
@@ -92,10 +93,6 @@ def _is_same_memory(one: Optional[TensorSpec], other: Optional[TensorSpec]) -> b
     return same and a.__array_interface__["data"] == b.__array_interface__["data"]
 
 
-def _is_constant(value: Value) -> bool:
-    return value.first == FEED_STEP and value.spec.value is not None
-
-
 class Trace:
     """The values and steps of consecutive operators, up to the border or the end of the net."""
 
@@ -103,7 +100,6 @@ class Trace:
         self._memory = Memory() if memory is None else memory
         self.env: Environment = dict(env)
         self.feeds = [value for value in env.values() if not value.foreign]
-        self._lasting: Set[Value] = set()  # what follows from constants alone
         self.steps: List[Step] = []
         self.border_at: Optional[int] = None
         for index in range(start, len(ops)):
@@ -129,7 +125,8 @@ class Trace:
             return False
         choice = self._write(index, op, schema, values, results, None if known is None else known.choice)
         if known is None:
-            if all(map(self._is_worth_keeping, [*values, *(self.env.get(name) for name in op.output)])):
+            passing = self._memory.passing
+            if not passing or passing.isdisjoint([*values, *map(self.env.get, op.output)]):
                 self._memory.keep(Traced(op, specs, schema, results, choice))
             if schema.unpacks and results[0].value is not None:
                 self._memory.has_unpacked(op, specs, results[0].value)
@@ -160,13 +157,6 @@ class Trace:
         self.env.update((name, inside[inner]) for name, inner in branch.outputs.items() if name)
         return True
 
-    def _is_worth_keeping(self, value: Optional[Value]) -> bool:
-        """Whether a plan for other shapes could use a value, or it takes no memory to speak of: large content that
-        follows from shapes would be kept for nothing."""
-        if value is None or value.spec.value is None or value.spec.nbytes < LARGE:
-            return True
-        return value.first == FEED_STEP or value in self._lasting
-
     def _read(self, op: OperatorDef, name: str) -> Optional[Value]:
         if not name:
             return None
@@ -196,12 +186,13 @@ class Trace:
             step = Step(index, op, schema, inputs, outputs, choice)
             self.steps.append(step)
             choice = step.choice()
-        lasts = all(one is None or _is_constant(one) or one in self._lasting for one in inputs)
         for value in outputs:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)
-                if lasts:
-                    self._lasting.add(value)
+                if value.spec.nbytes >= LARGE:
+                    from runtime_arm.planning.passing import note  # few nets compute much beforehand
+
+                    note(value, inputs, self._memory.passing)
             if value.name:
                 self.env[value.name] = value
         return choice

@@ -76,8 +76,8 @@ def test_bytes_of_open_sizes_are_padded(mode: str, dtype: int) -> None:
 @pytest.mark.parametrize(
     ("shape", "pads", "mode", "reason"),
     [
-        ((None,) * 4, [0, 0, 1, 0] * 2, "wrap", "constants, edges and reflections, and not by wrap"),
-        ((None,) * 4, [0, 0, -1, 2, 0, 0, 0, 0], "reflect", "and not by reflect behind a cut"),
+        ((None,) * 4, [0, 0, 1, 0] * 2, "wrap", "by what is at the other end: join it with Concat"),
+        ((None,) * 4, [0, 0, -1, 2, 0, 0, 0, 0], "reflect", "cannot cut off and pad by reflect at once: use Slice"),
         ((None,) * 5, [0, 0, 1, 0, 0] * 2, "constant", "at most 4 dimensions .* whose sizes are open.*--shape"),
     ],
 )

@@ -249,7 +249,7 @@ def test_contents_that_lead_to_others_are_let_go() -> None:
         OperatorDef.of("Exp", ["zeros"], ["ones"]),
         OperatorDef.of("Add", ["x", "ones"], ["y"]),
     )
-    executor, feeds = Executor(NetDef("lead", ops, ("x",), ("y",)), {}), pictures(512)
+    executor, feeds = Executor(NetDef("lead", ops, ("x",), ("y",)), {}), pictures(600)
     np.testing.assert_array_equal(executor.run(feeds, ["y"])["y"], feeds["x"] + 1)
     (plan,) = executor.plans()
     assert plan.env["ones"].spec.value is not None

@@ -11,7 +11,7 @@ import pytest
 from optimize import optimize
 from runtime_arm.errors import ResourceError
 from runtime_arm.execution.predictor import Predictor
-from runtime_arm.machine import memory
+from runtime_arm.machine import trials
 from runtime_arm.operators.control import control
 from runtime_arm.pair.metadata import TensorInfo
 from tests.optimize.nets import pair_of
@@ -29,9 +29,9 @@ def test_a_loop_that_doubles_is_tried_in_little_memory(monkeypatch: pytest.Monke
 
     def require(what: Any, blobs: Any) -> None:
         handed_on.append(max(blob.nbytes for blob in blobs))
-        memory.require_small_trip(what, blobs)
+        trials.require_small_trip(what, blobs)
 
-    monkeypatch.setattr(memory, "MOST_IN_A_TRIAL", 1 << 12)
+    monkeypatch.setattr(trials, "MOST_IN_A_TRIAL", 1 << 12)
     monkeypatch.setattr(control, "require_small_trip", require)
     pair = pair_of(DOUBLING, shapes={"m": (), "x": (4,)})
     pair = pair.replace(inputs=(TensorInfo("m", (), "int64"), pair.inputs[1]))
@@ -43,18 +43,18 @@ def test_a_loop_that_doubles_is_tried_in_little_memory(monkeypatch: pytest.Monke
 
 
 def test_other_threads_and_later_runs_are_not_held_to_it() -> None:
-    blobs = [np.zeros(memory.MOST_IN_A_TRIAL // 4 + 1, np.float32)]
+    blobs = [np.zeros(trials.MOST_IN_A_TRIAL // 4 + 1, np.float32)]
     found: List[str] = []
 
     def elsewhere(problems: List[str]) -> None:
-        memory.require_small_trip(lambda: "elsewhere", blobs)
+        trials.require_small_trip(lambda: "elsewhere", blobs)
         problems.append("none")
 
-    with memory.trying(), memory.trying():
+    with trials.trying(), trials.trying():
         thread = threading.Thread(target=elsewhere, args=(found,))
         thread.start()
         thread.join()
         with pytest.raises(ResourceError, match="a trip of here hands on"):
-            memory.require_small_trip(lambda: "here", blobs)
-    memory.require_small_trip(lambda: "later", blobs)
+            trials.require_small_trip(lambda: "here", blobs)
+    trials.require_small_trip(lambda: "later", blobs)
     assert found == ["none"]
