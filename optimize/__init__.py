@@ -23,8 +23,8 @@ from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.imports import lazy_names
 from runtime_arm.machine.memory import memory_for
-from runtime_arm.machine.trials import trying
 from runtime_arm.netdef import NetDef
+from runtime_arm.operators.control.trials import trying
 from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair

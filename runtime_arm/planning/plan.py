@@ -27,7 +27,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.planning.kept_plans import KeptPlan
     from runtime_arm.planning.late_feeds import LateFeed
-    from runtime_arm.planning.room_behind import Blocks
+    from runtime_arm.planning.spare_memory import Blocks
 
 
 class MemoryHabits:
@@ -180,7 +180,7 @@ class Segment:
         self.env, self.feeds, self.steps, layout, self.border_at = draft
         self.survivors = {*fetched, *self._read_later(ops, packed)}
         if packed.traced.passing:
-            from runtime_arm.planning.passing import forget  # few nets compute much beforehand
+            from runtime_arm.planning.spare_memory import forget  # few nets compute much beforehand
 
             forget(packed.traced.passing, self.env, self.steps, self._surviving().values())
         self.border: Optional[Border] = None
@@ -256,7 +256,7 @@ class Segment:
             arena = allocate(layout.nbytes, "the net's arena", shared)
             self.blocks: Blocks = ((arena, shared),)
         else:
-            from runtime_arm.planning.room_behind import arena_behind  # most nets are one segment
+            from runtime_arm.planning.spare_memory import arena_behind  # most nets are one segment
 
             arena, self.blocks = arena_behind(before.blocks, before._surviving().values(), layout.nbytes, shared)
         for value, offset in layout.offsets.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Set
 from runtime_arm.errors import NetError
 from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.planning.steps import FEED_STEP, Choice, Environment, Step, Value
+from runtime_arm.planning.steps import FEED_STEP, LARGE, Choice, Environment, Step, Value
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
@@ -19,8 +19,6 @@ from runtime_arm.registry.specs import TensorSpec
 
 if TYPE_CHECKING:
     from runtime_arm.planning.unpacked import UnpackedWeights
-
-LARGE = 1 << 21  # bytes of content
 
 
 class Traced(NamedTuple):
@@ -190,7 +188,7 @@ class Trace:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)
                 if value.spec.nbytes >= LARGE:
-                    from runtime_arm.planning.passing import note  # few nets compute much beforehand
+                    from runtime_arm.planning.spare_memory import note  # few nets compute much beforehand
 
                     note(value, inputs, self._memory.passing)
             if value.name:

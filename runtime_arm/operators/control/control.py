@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 import numpy as np
 
 from runtime_arm.errors import ShapeError
-from runtime_arm.machine.trials import require_small_trip
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.operators.control.trials import require_small_trip
 from runtime_arm.registry.schema import Branch, DataDependent, axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 

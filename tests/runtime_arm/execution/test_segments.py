@@ -21,7 +21,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.arena import allocate
 from runtime_arm.planning.merges import find as merging
 from runtime_arm.planning.merges.kinds import least_time
-from runtime_arm.planning.room_behind import room_in
+from runtime_arm.planning.spare_memory import room_in
 from runtime_arm.planning.steps import Value
 from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.specs import TensorSpec

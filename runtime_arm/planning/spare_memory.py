@@ -1,20 +1,21 @@
-"""Room for the arena of a segment in the memory of those before it, which have run when it runs.
+"""Memory that a plan can spare: in the arenas of segments that have run, and of contents that only led to others.
 
 Of a segment that has run only the values live on that its border or a later segment reads, or that are fetched. What
-lies between these is free, and the segment behind it takes the lowest part of it that is large enough.
+lies between these is free, and the segment behind it takes the lowest part of it that is large enough. A content that
+is computed when a net is planned, such as the places that make up an index, stays only if a step reads it.
 """
 
 from __future__ import annotations
 
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, List, Optional, Sequence, Set, Tuple
 
 from runtime_arm.netdef import Array
 from runtime_arm.planning.arena import ALIGNMENT, allocate
-from runtime_arm.planning.steps import Value
+from runtime_arm.planning.steps import LARGE, Environment, Step, Value
 from runtime_arm.planning.verify import reach
+from runtime_arm.registry.specs import TensorSpec
 
 LEAST = 1 << 16  # bytes: to look for room for less takes longer than the memory is worth
-
 Blocks = Tuple[Tuple[Array, bool], ...]  # memory of arenas, and whether other processes see it
 
 
@@ -52,3 +53,18 @@ def _between(taken: Sequence[Tuple[int, int]], begin: int, end: int) -> List[Tup
             free.append((begin, first))
         begin = max(begin, last + -last % ALIGNMENT)
     return free
+
+
+def note(value: Value, inputs: Iterable[Optional[Value]], passing: Set[Optional[Value]]) -> None:
+    """Note a large content that is made of small ones, and of such large ones: a further plan makes it again."""
+    if all(one is None or one.spec.nbytes < LARGE or one in passing for one in inputs):
+        passing.add(value)
+
+
+def forget(passing: Set[Optional[Value]], env: Environment, steps: Sequence[Step], surviving: Iterable[Value]) -> None:
+    """Let go of those of the contents that nothing reads when the net runs, and of the notes."""
+    read = {value for step in steps for value in step.inputs}.union(surviving)
+    for value in passing:
+        if value is not None and value not in read and env.get(value.name) is value:
+            env[value.name] = Value(value.name, TensorSpec(value.spec.shape, value.spec.dtype), value.first)
+    passing.clear()

@@ -11,8 +11,7 @@ import pytest
 from optimize import optimize
 from runtime_arm.errors import ResourceError
 from runtime_arm.execution.predictor import Predictor
-from runtime_arm.machine import trials
-from runtime_arm.operators.control import control
+from runtime_arm.operators.control import control, trials
 from runtime_arm.pair.metadata import TensorInfo
 from tests.optimize.nets import pair_of
 
