@@ -238,7 +238,7 @@ class Executor:
 
             fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
             kept = KeptPlan((self._digest, fed, fetches, outputs, workers), ops, env)
-        before = before if place is None else None  # what lies on a device is copied when it is read
+        before = before if place is None else None
         runner = self._border_runner
         return Segment(ops, start, env, fetches, outputs, self._packed, runner, workers, place, kept, before)
 

@@ -156,6 +156,7 @@ class Segment:
     that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` by one that waits for the
     others (see ``execution/workers.py``). ``place`` may put steps of a device in the place of others (see
     ``gpu/placement.py``). ``kept`` may know what was planned in an earlier start.
+    ``before`` has run when this one runs (see ``spare_memory.py``).
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class Segment:
         self.env, self.feeds, self.steps, layout, self.border_at = draft
         self.survivors = {*fetched, *self._read_later(ops, packed)}
         if packed.traced.passing:
-            from runtime_arm.planning.spare_memory import forget  # few nets compute much beforehand
+            from runtime_arm.planning.spare_memory import forget
 
             forget(packed.traced.passing, self.env, self.steps, self._surviving().values())
         self.border: Optional[Border] = None
@@ -251,12 +252,12 @@ class Segment:
         self.env.update(survivors)
 
     def _bind(self, layout: MemoryPlan, shared: bool, before: Optional[Segment]) -> Dict[Step, List[Array]]:
-        """Take memory for the arena and give every value its part. Returns the scratch buffers of each step."""
+        """Allocate the arena and give every value its memory. Returns the scratch buffers of each step."""
         if before is None:
             arena = allocate(layout.nbytes, "the net's arena", shared)
             self.blocks: Blocks = ((arena, shared),)
         else:
-            from runtime_arm.planning.spare_memory import arena_behind  # most nets are one segment
+            from runtime_arm.planning.spare_memory import arena_behind
 
             arena, self.blocks = arena_behind(before.blocks, before._surviving().values(), layout.nbytes, shared)
         for value, offset in layout.offsets.items():

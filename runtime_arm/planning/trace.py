@@ -39,7 +39,7 @@ class Memory:
     def __init__(self) -> None:
         self._known: Dict[int, Traced] = {}
         self._unpacked: Optional[UnpackedWeights] = None
-        self.passing: Set[Optional[Value]] = set()  # large content made of small one, in the plan that is traced last
+        self.passing: Set[Optional[Value]] = set()  # see ``spare_memory``
 
     def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Traced]:
         """What is known of the operator for inputs like these, with the same constants."""
@@ -188,7 +188,7 @@ class Trace:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)
                 if value.spec.nbytes >= LARGE:
-                    from runtime_arm.planning.spare_memory import note  # few nets compute much beforehand
+                    from runtime_arm.planning.spare_memory import note
 
                     note(value, inputs, self._memory.passing)
             if value.name:
