@@ -64,6 +64,7 @@ def test_an_operator_on_bytes(text: str) -> None:
     type, off = CASES[text]
     assert type in types(made)
     assert all(op.domain == "" for op in made.predict_net.op)
+    assert (made.init_net.is_narrow, made.predict_net.is_narrow) == (False, False)
     wanted, found = numbers(small, feeds[0])["y"], numbers(made, feeds[0])["y"]
     (step,) = {op.get_float("X_scale") for op in small.predict_net.op if op.type == "Dequantize"}
     assert np.abs(wanted - found).max() <= (off + 0.01) * step
