@@ -32,8 +32,8 @@ class Net:
     """``Net(net_text, caffemodel=None, phase="TEST")``: the contents of both files, or their paths.
 
     ``blobs[name]`` and ``params[layer][i]`` are Blobs with ``data`` and ``diff``. ``inputs`` are the tops of input and
-    data layers, which take any shape; ``outputs`` the blobs that no layer reads, in the order in which they are
-    written. FormatError, ExportError or UsageError, naming the layer, for texts, layers and shapes that do not fit.
+    data layers, which take any shape; ``outputs`` the blobs that no layer reads, in the order of their names, as in
+    Caffe. FormatError, ExportError or UsageError, naming the layer, for texts, layers and shapes that do not fit.
     """
 
     def __init__(self, net_text: Text, caffemodel: Optional[Content] = None, phase: str = "TEST", seed: int = 0):
@@ -90,7 +90,7 @@ class Net:
             for key in bottoms:
                 available.pop(key, None)
             available.update(dict.fromkeys(tops))
-        return [name for name, version in available if version > 0 or name not in self.inputs]
+        return sorted(name for name, version in available if version > 0 or name not in self.inputs)
 
     # Passes
 
