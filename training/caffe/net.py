@@ -13,7 +13,7 @@ from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError
 from runtime_arm.netdef import Array
 from training.caffe.files import PHASES, Content, Text, caffemodel_of, input_shapes, named, net_of, weights_of
 from training.caffe.fillers import filled
-from training.caffe.layers import make_layer
+from training.caffe.layers import is_loss, make_layer
 from training.caffe.layers.layer import Layer
 from training.caffe.splits import with_splits
 
@@ -26,6 +26,17 @@ class Parameter(NamedTuple):
     blob: Blob
     rate: float
     decay: float
+
+
+AUTOMATIC = "(automatic)"  # the name of a loss's top that a text does not state; it is no output
+
+
+def _with_tops(layers: List[Any]) -> List[Any]:
+    """The layers; losses that state no top are given one."""
+    bare = [proto for proto in layers if is_loss(proto.type) and not proto.top]
+    for number, proto in enumerate(bare):
+        proto.top.append(f"{AUTOMATIC}{number or ''}")
+    return layers
 
 
 class Net:
@@ -49,7 +60,8 @@ class Net:
         self.layers: List[Tuple[Any, Layer]] = []
         self._owners: Dict[str, Blob] = {}  # of parameters that layers share, by name
         given = {} if caffemodel is None else weights_of(caffemodel)
-        for proto in with_splits([one for one in self._proto.layer if is_included(one, self._proto.state)]):
+        included = [one for one in self._proto.layer if is_included(one, self._proto.state)]
+        for proto in with_splits(_with_tops(included)):
             self._add(proto, phase == "TRAIN", given.get(proto.name, ()))
         self._wiring = list(self._wired())
         self.outputs = self._unread()
@@ -90,7 +102,8 @@ class Net:
             for key in bottoms:
                 available.pop(key, None)
             available.update(dict.fromkeys(tops))
-        return sorted(name for name, version in available if version > 0 or name not in self.inputs)
+        stated = [key for key in available if not key[0].startswith(AUTOMATIC)]
+        return sorted(name for name, version in stated if version > 0 or name not in self.inputs)
 
     # Passes
 

@@ -147,3 +147,16 @@ def test_feeds_and_snapshots_that_do_not_fit_are_refused() -> None:
         Solver(SGD, DATA + PRODUCT % ("fc", "x", "y", "", 7)).restore(None, solver.snapshot()[1])
     with pytest.raises(ArmnetError, match="the solverstate cannot be read"):
         solver.restore(None, b"\xff\xff")
+
+
+def test_a_loss_that_states_no_top_is_learned_from() -> None:
+    net = Net(NET.replace(' top: "loss"', ""), seed=1)
+    assert net.forward(**batch()) == {}
+    net.backward()
+    stated = Net(NET, seed=1)
+    stated.forward(**batch())
+    stated.backward()
+    np.testing.assert_array_equal(net.params["fc"][0].diff, stated.params["fc"][0].diff)
+    assert np.abs(net.params["fc"][0].diff).max() > 0
+    two = NET.replace(' top: "loss"', "") + LOSS.replace(' top: "loss"', "").replace('"loss"', '"again"')
+    assert Net(two, seed=1).outputs == []

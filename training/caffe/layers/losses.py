@@ -60,16 +60,19 @@ class _OfLabels(Layer):
 
 @layer("SoftmaxWithLoss", "SoftmaxLoss")
 class SoftmaxWithLoss(_OfLabels):
+    """A single top: Caffe's has two in its text, but none that it sets up."""
+
     def forward(self, x: Array, labels: Array) -> List[Array]:
+        self.require(len(self.proto.top) == 1, "takes a single top")
         scores, self.labels = self.positions(x, labels, self.param("softmax_param").axis)
         self.shape, self.counted = x.shape, self.kept(self.labels)
         self.probabilities = softmax(scores, 1)
         chosen = np.take_along_axis(self.probabilities, np.where(self.counted, self.labels, 0)[:, None], 1)[:, 0]
         self.over = self.divisor(self.counted, len(scores))
         total = -np.log(np.maximum(chosen, _SMALLEST))[self.counted].sum() / self.over
-        return [*_number(total), self.probabilities.reshape(x.shape)][: len(self.proto.top)]
+        return _number(total)
 
-    def backward(self, dy: Array, *_: Array) -> Diffs:
+    def backward(self, dy: Array) -> Diffs:
         dx = self.probabilities.copy()
         places = np.where(self.counted, self.labels, 0)[:, None]
         np.put_along_axis(dx, places, np.take_along_axis(dx, places, 1) - 1, 1)
