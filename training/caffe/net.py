@@ -196,8 +196,12 @@ class Net:
         if not flags:
             return
         layer.propagate = flags[1:]
+        frozen = [] if self._proto.force_backward else [i for i in range(len(layer.blobs)) if _rate(proto, i) == 0]
+        before = [layer.blobs[index].diff.copy() for index in frozen]
         with np.errstate(all="ignore"):
             results = layer.backward(*diffs)
+        for index, diff in zip(frozen, before):
+            layer.blobs[index].diff[...] = diff
         for key, result, wanted in zip(bottoms, results, flags[1:]):
             if result is not None and wanted:
                 found[key] = found.get(key, np.float32(0)) + np.asarray(result, np.float32)

@@ -127,7 +127,10 @@ def sparse_adam(
     rate: TensorSpec,
     iteration: TensorSpec,
 ) -> List[TensorSpec]:
-    """Adam of the rows ``indices``. Inputs: p, m, v, indices, g, rate, iteration; outputs: p', m', v', s."""
+    """Adam of the rows ``indices``, or with ``enableRAdam`` RAdam.
+
+    Inputs: p, m, v, indices, g, rate, iteration; outputs: p', m', v', s.
+    """
     _check(op, [p, m, v], indices, g, rate)
     check_adam(op, iteration)
     return [p, m, v, g]

@@ -104,6 +104,22 @@ CASES = [
         {"p": f32(1), "h": f32(2)},
     ),
     Case(
+        "SparseAdam(p, m, v, i, g, r, t) -> p, m, v  beta1=0.5  beta2=0.5  enableRAdam=1",
+        {
+            **{"p": f32(1), "m": f32(1), "v": f32(4), "i": i32(0)},
+            **{"g": f32(2), "r": f32(0.5), "t": np.array([0])},
+        },
+        {"p": f32(2.5), "m": f32(1.5), "v": f32(4)},
+    ),
+    Case(
+        "SparseAdam(p, m, v, i, g, r, t) -> p, m, v  beta1=0.5  beta2=0.9  epsilon=0.0  enableRAdam=1",
+        {
+            **{"p": f32(1), "m": f32(1), "v": f32(4), "i": i32(0)},
+            **{"g": f32(2), "r": f32(0.5), "t": np.array([9])},
+        },
+        {"p": f32(1.1492538), "m": f32(1.5), "v": f32(4)},
+    ),
+    Case(
         "NGramFromCategorical(X) -> Y  col_ids=[0]  categorical_limits=[2]  vals=[5, 7]",
         {"X": f32(7, 5).reshape(2, 1)},
         {"Y": np.array([1, 0])},
