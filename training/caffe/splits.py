@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, List, Sequence, Tuple
 
+from exporter.caffe.net import title
 from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import ExportError
 from training.caffe.layers import is_loss
-from training.caffe.layers.layer import title
 
 Top = Tuple[int, int]  # the layer's number, and the top's
 

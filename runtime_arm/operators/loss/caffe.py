@@ -211,6 +211,7 @@ def accuracy_reference(op: OperatorDef, x: Array, label: Array) -> List[Any]:
     better = (stack >= np.take_along_axis(stack, labels[:, None, :], 1)).sum(1) - 1
     right = (better < op.get_int("top_k", 1)) & counts
     total = int(counts.sum())
-    found, there = (np.bincount(labels[chosen], minlength=stack.shape[1]) for chosen in (right, counts))
+    classes = _stack(op, x.shape)[1]
+    found, there = (np.bincount(labels[chosen], minlength=classes) for chosen in (right, counts))
     by_class = np.where(there, found / np.maximum(there, 1), 0).astype(x.dtype)
     return [*_number(right.sum() / total if total else 0.0, x), by_class]

@@ -184,7 +184,7 @@ def lengths_top_k_gradient(
 ) -> List[TensorSpec]:
     """dX, a vector: dY at the places that LengthsTopK gives, 0 elsewhere."""
     require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
-    fits = places.ndim == 2 and places.shape == dy.shape and len(places.shape) and places.shape[0] == lengths.shape[0]
+    fits = places.ndim == 2 and places.shape == dy.shape and places.shape[:1] == lengths.shape
     require(op, fits and dy.dtype.kind == "f", "there must be a row of places and of floats per length", places, dy)
     return [dy.with_shape((sum(integers_of(op, lengths, "lengths")),))]
 

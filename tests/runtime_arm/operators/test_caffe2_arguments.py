@@ -1,4 +1,4 @@
-"""Arguments, types and orders that Caffe2's operators take and that the recorded runs lack; the results are Caffe2's."""
+"""Arguments, types and orders of Caffe2's operators that the recorded runs lack; the results are Caffe2's."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def i32(*numbers: int) -> Any:
 SEQUENCE = np.arange(1, 9, dtype=np.float32).reshape(2, 2, 2)
 FOUR = f32(1, 4, 2, 3).reshape(1, 1, 4)
 KEYS = i32(3, 4, 6)
+ADAM = {"p": f32(1), "m": f32(1), "v": f32(4), "i": i32(0), "g": f32(2), "r": f32(0.5)}
 CASES = [
     Case("MaxPool(X) -> Y  kernel=2  stride=2", {"X": FOUR}, {"Y": f32(4, 3).reshape(1, 1, 2)}),
     Case("AveragePool1D(X) -> Y  kernel=2  pad=1", {"X": FOUR}, {"Y": f32(1, 2.5, 3, 2.5, 3).reshape(1, 1, 5)}),
@@ -66,7 +67,9 @@ CASES = [
         {"X": np.array([[1, 2], [3, 4]], np.float16), "i": i32(0, 1, 1), "l": i32(2, 1)},
         {"Y": f32(4, 6, 3, 4).reshape(2, 2)},
     ),
-    Case("Partition(k, X) -> a, b, c, d", {"k": KEYS, "X": f32(1, 2, 3)}, {"a": i32(4, 6), "b": f32(2, 3), "c": i32(3)}),
+    Case(
+        "Partition(k, X) -> a, b, c, d", {"k": KEYS, "X": f32(1, 2, 3)}, {"a": i32(4, 6), "b": f32(2, 3), "c": i32(3)}
+    ),
     Case(
         "LengthsPartition(l, k, X) -> a, b, c, d, e, f",
         {"l": i32(1, 2), "k": KEYS, "X": f32(1, 2, 3)},
@@ -84,6 +87,11 @@ CASES = [
     ),
     Case("DivGradient(b, c, g) -> da, db", {"b": f32(2, 4), "c": f32(3, 5), "g": f32(1, 8)}, {"da": f32(0.5, 2)}),
     Case("DivGradient(b, c, g) -> da, db", {"b": f32(2, 4), "c": f32(3, 5), "g": f32(1, 8)}, {"db": f32(-1.5, -10)}),
+    Case(
+        "LeakyReluGradient(y, g) -> d  alpha=0.5",
+        {"y": f32(0, -0.0, -1, 1), "g": f32(1, 2, 3, 4)},
+        {"d": f32(1, 2, 1.5, 4)},
+    ),
     Case("NumpyTile(X, n) -> Y", {"X": f32(1, 2), "n": np.array([2])}, {"Y": f32(1, 2, 1, 2)}),
     Case("LengthsSplit(l, n) -> Y  n_split=3", {"l": i32(4), "n": i32(2)}, {"Y": i32(2, 2)}),
     Case("NegateGradient(X) -> X", {"X": f32(1, 2)}, {"X": f32(1, 2)}),
@@ -105,18 +113,12 @@ CASES = [
     ),
     Case(
         "SparseAdam(p, m, v, i, g, r, t) -> p, m, v  beta1=0.5  beta2=0.5  enableRAdam=1",
-        {
-            **{"p": f32(1), "m": f32(1), "v": f32(4), "i": i32(0)},
-            **{"g": f32(2), "r": f32(0.5), "t": np.array([0])},
-        },
+        {**ADAM, "t": np.array([0])},
         {"p": f32(2.5), "m": f32(1.5), "v": f32(4)},
     ),
     Case(
         "SparseAdam(p, m, v, i, g, r, t) -> p, m, v  beta1=0.5  beta2=0.9  epsilon=0.0  enableRAdam=1",
-        {
-            **{"p": f32(1), "m": f32(1), "v": f32(4), "i": i32(0)},
-            **{"g": f32(2), "r": f32(0.5), "t": np.array([9])},
-        },
+        {**ADAM, "t": np.array([9])},
         {"p": f32(1.1492538), "m": f32(1.5), "v": f32(4)},
     ),
     Case(
