@@ -186,7 +186,11 @@ def _within(
         return build(floats, QuantizationReport())
 
     outputs = Outputs(
-        lambda floats: noise.of(built(floats)), lambda floats: noise.of_each(built(floats)), judge.excess, judge.good
+        lambda floats: noise.of(built(floats)),
+        lambda floats: noise.of_each(built(floats)),
+        judge.excess,
+        judge.good,
+        judge.roomy,
     )
     found = smallest(rows, outputs, progress)
     if found is None:
