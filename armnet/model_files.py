@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath, one_line_errors
@@ -78,6 +78,21 @@ def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
         others = [file for file in _files(beside, _NETS) if file.name != path.name]
         return [path, *(others if len(others) == 1 else ())]
     return list(paths)
+
+
+def files_nbytes(paths: Sequence[AnyPath]) -> Optional[int]:
+    """What the files of a model take, of which a user may name one, or the folder. None for one inside an archive."""
+    files = [file for path in completed(paths) for file in _within(Path(path))]
+    return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else None
+
+
+def _within(path: Path) -> List[Path]:
+    """The files of a folder that are a model's, or the file itself."""
+    if is_saved_model(path):
+        return [file for file in path.rglob("*") if file.is_file()]
+    if path.is_dir():
+        return [*_files(path, _NETS), *filter(Path.is_file, [path / MODEL])]
+    return [path]
 
 
 def check_pair_folder(path: AnyPath) -> None:

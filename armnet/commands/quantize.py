@@ -143,7 +143,7 @@ def _add_reports(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_folder, files_nbytes
     from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport
@@ -156,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise UsageError(f"{path}: its folder does not exist")
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
+    before = files_nbytes(args.pair)  # which may be where the result goes
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
     result = _quantized(args, pair, samples, judge, kept if samples else None, report)
@@ -165,6 +166,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)
+    facts["files_nbytes"] = {"before": before, "after": files_nbytes([args.output])}
     facts["unpacking"] = unpacking
     facts["metrics"] = None if judge is None else {"before": judge.before, "after": judge.metrics(result)}
     if args.html:
@@ -315,6 +317,9 @@ def _print(facts: Dict[str, Any]) -> None:
     print_table(*without_empty_columns(header, rows), right=["before", "after", "dB"])
     weights = facts["weights_nbytes"]
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
+    files = facts["files_nbytes"]
+    earlier = "" if files["before"] is None else f"{size(files['before'])} before, "
+    print(f"files: {earlier}{size(files['after'])} after")
     if facts["output_snr"] is not None:
         print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")
     for when in ("load", "run") if facts["unpacking"] else ():

@@ -32,7 +32,7 @@ def cost_rows(facts: Mapping[str, Any]) -> List[List[str]]:
         rows.append(["worst output, dB", "", f"{facts['output_snr']:.1f}", ""])
     costs = facts["costs"]
     for key, what, shown in _COSTS:
-        if key in costs["A"]:
-            a, b = costs["A"][key], costs["B"][key]
+        a, b = (costs[side].get(key) for side in "AB")
+        if None not in (a, b):
             rows.append([what, shown(a).strip(), shown(b).strip(), f"{b / a:.2f}" if a else ""])
     return rows

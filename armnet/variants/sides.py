@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from armnet.model_files import completed
+from armnet.model_files import files_nbytes
 from armnet.opening import pair_folder
 from armnet.timing import take_turns
 from armnet.weights import weights_nbytes
@@ -14,29 +12,23 @@ from runtime_arm.app.model import Model
 from runtime_arm.netdef import Array
 from runtime_arm.planning.cost import cost_of
 
-Costs = Dict[str, float]
+Costs = Dict[str, Optional[float]]
 NAMES = ("A", "B")
 
 
 def costs_of(path: str, model: Model, feeds: Mapping[str, Array]) -> Costs:
-    """What does not depend on the machine. file_nbytes: of the model's files; memory_nbytes: of the weights and the
-    arena that an inference of ``feeds`` takes."""
+    """What does not depend on the machine. file_nbytes: of the model's files, where these are known; memory_nbytes: of the
+    weights and the arena that an inference of ``feeds`` takes."""
     segment = model.predictor.plan({name: array.shape for name, array in feeds.items()})
     adds = sum(cost_of(step.op, step.in_specs, step.out_specs).multiply_adds for step in segment.steps)
     weights = weights_nbytes(model.pair)
     return {
-        "file_nbytes": sum(_nbytes(os.fspath(file)) for file in completed([path])),
+        "file_nbytes": files_nbytes([path]),
         "weights_nbytes": weights,
         "memory_nbytes": weights + segment.arena_nbytes,
         "operators": len(model.pair.predict_net.op),
         "multiply_adds": adds,
     }
-
-
-def _nbytes(path: str) -> int:
-    if os.path.isdir(path):
-        return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
-    return os.path.getsize(path)
 
 
 def times_of(

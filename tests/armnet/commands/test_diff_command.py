@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,17 @@ def test_an_integer_variant_beside_the_float_one(armnet: Armnet, digits: Path, s
     content = page.read_text()
     assert "relu2" in content
     assert "<script" not in content
+
+
+def test_the_bytes_of_a_file_inside_an_archive_are_not_known(armnet: Armnet, small: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "models.zip", "w") as archive:
+        archive.write(DEMO / "digits.onnx", "digits.onnx")
+    words = ["diff", tmp_path / "models.zip" / "digits.onnx", small, DATA, "--runs", "1"]
+    costs = json.loads(armnet(*words, "--json")[1])["costs"]
+    assert (costs["A"]["file_nbytes"], costs["B"]["file_nbytes"] > 0) == (None, True)
+    status, out, _ = armnet(*words)
+    assert status == 0
+    assert not any(line.startswith("files") for line in out.splitlines())
 
 
 def test_samples_without_truths_tell_no_accuracy(armnet: Armnet, digits: Path, small: Path, tmp_path: Path) -> None:

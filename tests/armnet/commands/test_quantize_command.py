@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
+import zipfile
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -12,14 +14,15 @@ import pytest
 
 from armnet.page.quantization import render
 from runtime_arm import Predictor
+from runtime_arm.app.display import size
 from runtime_arm.pair.pair import Pair
 from tests.support.chromium import chromium, program
 from tests.support.commands import Armnet, refused
 from tests.support.paths import DEMO
 
 
-def nbytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.glob("*.pb"))
+def nbytes(folder: Path, pattern: str = "*.pb") -> int:
+    return sum(file.stat().st_size for file in folder.glob(pattern))
 
 
 def accuracy(pair: Pair) -> float:
@@ -35,6 +38,24 @@ def test_weights_alone_make_the_pair_smaller(armnet: Armnet, digits: Path, tmp_p
     assert nbytes(tmp_path / "small") < 0.3 * nbytes(digits)
     assert armnet("inspect", tmp_path / "small")[0] == 0
     assert accuracy(Pair.load(tmp_path / "small")) >= accuracy(Pair.load(digits)) - 0.001
+
+
+def test_the_bytes_of_files_before_and_after(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    """The result may take the place of the pair. What lies beside a pair is not of it."""
+    pair = tmp_path / "pair"
+    shutil.copytree(digits, pair)
+    before = nbytes(pair, "*")
+    (pair / "notes.txt").write_bytes(bytes(1000))
+    status, out, _ = armnet("quantize", pair, "-o", pair, "--json")
+    assert status == 0
+    after = nbytes(pair, "*") - 1000
+    assert json.loads(out)["files_nbytes"] == {"before": before, "after": after}
+    assert f"files: {size(before)} before, {size(after)} after" in armnet("quantize", digits, "-o", pair)[1].splitlines()
+    with zipfile.ZipFile(tmp_path / "models.zip", "w") as archive:
+        archive.write(DEMO / "digits.onnx", "digits.onnx")
+    status, out, _ = armnet("quantize", tmp_path / "models.zip" / "digits.onnx", "-o", tmp_path / "small")
+    files = next(line for line in out.splitlines() if line.startswith("files: "))
+    assert (status, files) == (0, f"files: {size(nbytes(tmp_path / 'small', '*'))} after")
 
 
 def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
