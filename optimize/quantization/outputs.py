@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -17,6 +17,14 @@ MOST_SAMPLES = 16
 Sums = Tuple[float, float]  # of the squares of a signal, and of those of the noise in it
 
 _NUMBERS = "iuf"
+
+
+class Measured(NamedTuple):
+    """ratio: of signal to noise of the worst output, in dB (see ``OutputNoise.of``). noise: in each output of numbers,
+    as a share of its signal, all samples together."""
+
+    ratio: float
+    noise: Mapping[str, float]
 
 
 class OutputNoise:
@@ -42,13 +50,14 @@ class OutputNoise:
 
         Outputs that are no numbers do not count.
         """
-        return min(map(lower, self.sums(pair).values()), default=0.0)
+        return self.measured(pair).ratio
 
-    def of_each(self, pair: Pair) -> Dict[str, float]:
-        """The noise in each output of numbers as a share of its signal, all samples together."""
+    def measured(self, pair: Pair) -> Measured:
+        """That ratio, and the noise in each output."""
         sums = self.sums(pair)
         outputs = zip(self._outputs, self._names)
-        return {output: 10 ** (-decibels(sums[name]) / 10) for output, name in outputs if name in sums}
+        noise = {output: 10 ** (-decibels(sums[name]) / 10) for output, name in outputs if name in sums}
+        return Measured(min(map(lower, sums.values()), default=0.0), noise)
 
     def sums(self, pair: Pair) -> Dict[str, List[Sums]]:
         """Signal and noise of each output that is of numbers, sample by sample."""

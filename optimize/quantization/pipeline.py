@@ -15,7 +15,7 @@ import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.judge import FEW, Demand, Judge
-from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.outputs import Measured, OutputNoise
 from optimize.quantization.packing.formats import FLOAT32, check_format
 from optimize.quantization.packing.narrow_constants import with_narrow_nets
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
@@ -182,16 +182,10 @@ def _within(
     rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
     noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
 
-    def built(floats: Floats) -> Pair:
-        return build(floats, QuantizationReport())
+    def measured(floats: Floats) -> Measured:
+        return noise.measured(build(floats, QuantizationReport()))
 
-    outputs = Outputs(
-        lambda floats: noise.of(built(floats)),
-        lambda floats: noise.of_each(built(floats)),
-        judge.excess,
-        judge.good,
-        judge.roomy,
-    )
+    outputs = Outputs(measured, judge.excess, judge.good, judge.roomy)
     found = smallest(rows, outputs, progress)
     if found is None:
         raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(rows)} layers float")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Floats
+from optimize.quantization.outputs import Measured
 from optimize.quantization.packing.formats import FLOAT16, FLOAT32
 from optimize.quantization.report import LayerReport
 from optimize.rewriting.report import Progress
@@ -33,12 +34,11 @@ class Found(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What outputs are like with some layers on floats. ratio: of signal to noise of the worst one, in dB. noise: of
-    each one, as a share of its signal. excess: the share of each one's noise that has to go. good: whether that is so
-    of all, and they are accepted. roomy: whether they would be with more noise."""
+    """What outputs are like with some layers on floats. measured: the noise in them, on a few samples. excess: the share
+    of each one's noise that has to go. good: whether that is so of all, and they are accepted. roomy: whether they
+    would be with more noise."""
 
-    ratio: Callable[[Floats], float]
-    noise: Callable[[Floats], Mapping[str, float]]
+    measured: Callable[[Floats], Measured]
     excess: Callable[[Floats], Mapping[str, float]]
     good: Callable[[Floats], bool]
     roomy: Callable[[Floats], bool]
@@ -49,7 +49,8 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     good = outputs.good
     layers = list(dict.fromkeys(row.layer for row in rows))
     everything = frozenset(layers)
-    alone = _worst_first(layers, lambda some: outputs.ratio(Floats(some)), progress)
+    each = _one_by_one(layers, lambda one: outputs.measured(Floats(everything - {one})), "measure layers", progress)
+    alone = {layer: ratio for ratio, layer in sorted((one.ratio, layer) for layer, one in each.items())}
     on_integers = any(row.choice.activations != FLOAT32 for row in rows)
     floats = _fewest(alone, Floats(), good, progress) if on_integers else None
     if floats is not None:
@@ -57,7 +58,11 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     nbytes: Dict[str, int] = {}
     for row in rows:
         nbytes[row.layer] = nbytes.get(row.layer, 0) + row.nbytes_before
-    noise = _packed_alone(layers, outputs, progress)
+    if on_integers:  # else weights are packed alone already
+        each = _one_by_one(
+            layers, lambda one: outputs.measured(Floats(everything, {one})), "measure packed weights", progress
+        )
+    noise = {layer: measured.noise for layer, measured in each.items()}
     orders = by_excess(noise, outputs.excess(Floats(everything, everything)), nbytes), by_noise(noise, nbytes)
     for wide in (FLOAT16, FLOAT32):
         all_packed = Floats(everything, everything, wide)
@@ -84,13 +89,15 @@ def _added(few: Floats, many: Floats, nbytes: Mapping[str, int]) -> float:
     return (taken[1] - taken[0]) / sum(nbytes.values())
 
 
-def _packed_alone(layers: Sequence[str], outputs: Outputs, progress: Progress) -> Dict[str, Mapping[str, float]]:
-    """The noise in each output with the weights of each layer alone packed."""
-    noise = {}
+def _one_by_one(
+    layers: Sequence[str], measure: Callable[[str], Measured], what: str, progress: Progress
+) -> Dict[str, Measured]:
+    """What is measured of each layer. what: is being done, for who waits."""
+    measured = {}
     for number, layer in enumerate(layers):
-        progress("measure packed weights", number, len(layers))
-        noise[layer] = outputs.noise(Floats(frozenset(layers), frozenset((layer,))))
-    return noise
+        progress(what, number, len(layers))
+        measured[layer] = measure(layer)
+    return measured
 
 
 def by_excess(
@@ -130,6 +137,8 @@ def _fewest(
     def with_packed(some: AbstractSet[str]) -> Floats:
         return Floats(wider.layers | some, frozenset(some), wider.wide)
 
+    if wider.layers and good(wider):
+        return wider
     rest = [layer for layer in worst if layer not in wider.layers]
     some = _least_float(rest, lambda some: good(with_packed(some)), progress)
     return None if some is None else with_packed(some)
@@ -159,20 +168,6 @@ def _widened(
         progress("pack weights again", number, len(large))
         wider = wider - {layer} if good(with_wider(wider - {layer})) else wider
     return with_wider(wider)
-
-
-def _worst_first(
-    layers: Sequence[str], snr_with_float: Callable[[AbstractSet[str]], float], progress: Progress
-) -> Dict[str, float]:
-    """The ratio of the outputs with each layer alone on integers, the layers that make most noise first.
-
-    snr_with_float: the ratio if these layers are float and the others quantised.
-    """
-    everything, alone = set(layers), []
-    for number, layer in enumerate(layers):
-        progress("measure layers", number, len(layers))
-        alone.append((snr_with_float(everything - {layer}), layer))
-    return {layer: ratio for ratio, layer in sorted(alone)}
 
 
 def _least_float(

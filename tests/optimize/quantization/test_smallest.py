@@ -12,6 +12,7 @@ import pytest
 from optimize import quantize
 from optimize.quantization.builders import Floats
 from optimize.quantization.judge import ROOM
+from optimize.quantization.outputs import Measured
 from optimize.quantization.report import LayerReport
 from optimize.quantization.smallest import Found, Outputs, by_excess, by_noise, smallest
 from optimize.quantization.table import Choice
@@ -39,8 +40,7 @@ def found(least: float, activations: str = "int8") -> Found:
     ]
     of = partial(ratio, activations=activations)
     outputs = Outputs(
-        of,
-        lambda floats: {"y": 10 ** (-of(floats) / 10)},
+        lambda floats: Measured(of(floats), {"y": 10 ** (-of(floats) / 10)}),
         lambda floats: {"y": max(0.0, 1 - 10 ** ((of(floats) - least) / 10))},
         lambda floats: of(floats) >= least,
         lambda floats: of(floats) >= least + ROOM,
@@ -83,7 +83,7 @@ def test_weights_alone_become_wider(least: float, wide: str, layers: AbstractSet
 def test_what_cannot_be_reached_is_none() -> None:
     rows = [LayerReport("only", Choice("int8", "int8"), 4, 1, 40.0)]
     nothing = Outputs(
-        lambda floats: 0.0, lambda floats: {}, lambda floats: {}, lambda floats: False, lambda floats: False
+        lambda floats: Measured(0.0, {}), lambda floats: {}, lambda floats: False, lambda floats: False
     )
     assert smallest(rows, nothing, quiet) is None
 
@@ -105,6 +105,7 @@ def test_the_order_that_needs_fewer_bytes_is_gone_on_with(nbytes: int, expected:
     shares = {"loud": 0.6, "one": 0.2, "two": 0.1, "large": 0.1}
     sizes = {"loud": nbytes, "one": 40, "two": 60, "large": 1000}
     rows = [LayerReport(layer, Choice("int8", "float32"), size, size // 4, 40.0) for layer, size in sizes.items()]
+    calls: List[Floats] = []
 
     def noise(floats: Floats) -> float:
         return sum(share for layer, share in shares.items() if layer in floats.packed or layer not in floats.layers)
@@ -112,19 +113,25 @@ def test_the_order_that_needs_fewer_bytes_is_gone_on_with(nbytes: int, expected:
     def good(floats: Floats) -> bool:
         return noise(floats) < 0.7001
 
-    outputs = Outputs(noise, lambda floats: {"y": noise(floats)}, lambda floats: {"y": 0.3}, good, good)
+    def measured(floats: Floats) -> Measured:
+        calls.append(floats)
+        return Measured(-noise(floats), {"y": noise(floats)})
+
+    outputs = Outputs(measured, lambda floats: {"y": 0.3}, good, good)
     result = smallest(rows, outputs, quiet)
     assert result is not None
     assert wider(result.floats) == expected
+    assert len(calls) == len(rows), "layers of packed weights alone are measured once"
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "layers", "wide"), [(20, {"a", "b", "c"}, {"a", "b"}), (40, {"a", "b", "c", "d"}, {"a"})]
+    ("nbytes", "layers", "wide"), [(20, {"a", "b"}, {"a", "b"}), (40, {"a", "b", "c", "d"}, {"a"})]
 )
 def test_a_few_more_wider_weights_are_taken_where_layers_then_compute_on_integers(
     nbytes: int, layers: AbstractSet[str], wide: AbstractSet[str]
 ) -> None:
-    """Noise of 0.96 is good enough, and of 0.75 leaves room. With b packed, no other layer can be on integers."""
+    """Noise of 0.96 is good enough, and of 0.75 leaves room. With b packed, no other layer can be on integers; without,
+    all others can."""
     noise = {"a": (0.4, 0.4), "b": (0.3, 0.25), "c": (0.45, 0.35), "d": (0.42, 0.35)}  # integers, int8
     sizes = {"a": 10, "b": nbytes, "c": 500, "d": 500}
     rows = [LayerReport(layer, Choice("int8", "int8"), size, size // 4, 40.0) for layer, size in sizes.items()]
@@ -136,8 +143,7 @@ def test_a_few_more_wider_weights_are_taken_where_layers_then_compute_on_integer
         )
 
     outputs = Outputs(
-        lambda floats: -of(floats),
-        lambda floats: {"y": of(floats)},
+        lambda floats: Measured(-of(floats), {"y": of(floats)}),
         lambda floats: {"y": 0.3},
         lambda floats: of(floats) <= 0.96,
         lambda floats: of(floats) <= 0.75,
