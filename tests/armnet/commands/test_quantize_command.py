@@ -50,7 +50,9 @@ def test_the_bytes_of_files_before_and_after(armnet: Armnet, digits: Path, tmp_p
     assert status == 0
     after = nbytes(pair, "*") - 1000
     assert json.loads(out)["files_nbytes"] == {"before": before, "after": after}
-    assert f"files: {size(before)} before, {size(after)} after" in armnet("quantize", digits, "-o", pair)[1].splitlines()
+    assert (
+        f"files: {size(before)} before, {size(after)} after" in armnet("quantize", digits, "-o", pair)[1].splitlines()
+    )
     with zipfile.ZipFile(tmp_path / "models.zip", "w") as archive:
         archive.write(DEMO / "digits.onnx", "digits.onnx")
     status, out, _ = armnet("quantize", tmp_path / "models.zip" / "digits.onnx", "-o", tmp_path / "small")

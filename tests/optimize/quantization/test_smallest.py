@@ -82,9 +82,7 @@ def test_weights_alone_become_wider(least: float, wide: str, layers: AbstractSet
 
 def test_what_cannot_be_reached_is_none() -> None:
     rows = [LayerReport("only", Choice("int8", "int8"), 4, 1, 40.0)]
-    nothing = Outputs(
-        lambda floats: Measured(0.0, {}), lambda floats: {}, lambda floats: False, lambda floats: False
-    )
+    nothing = Outputs(lambda floats: Measured(0.0, {}), lambda floats: {}, lambda floats: False, lambda floats: False)
     assert smallest(rows, nothing, quiet) is None
 
 
