@@ -13,7 +13,7 @@ from typing import List, Optional, Tuple
 
 from exporter.common.shapes import Shapes, check_names
 from exporter.to_caffe2 import floats, integers, pad, resize  # noqa: F401  (their rules)
-from exporter.to_caffe2.bytes import Bytes
+from exporter.to_caffe2.translator import Translator
 from optimize.rewriting.program import Program
 from optimize.rewriting.weights import with_unpacked_fills
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
@@ -30,21 +30,25 @@ def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
     """
     pair = _with_shapes(pair.check(), shapes or {})
     program = Program.of(pair)
-    made = Bytes(program)
+    translator = Translator(program)
     ops: List[OperatorDef] = []
     sources: List[OperatorDef] = []  # of each of ops
     for op in program.net.op:
         try:
             _check_nets(op)
-            ops += made.translated(op)
+            ops += translator.translated(op)
             sources += [op] * (len(ops) - len(sources))
         except ArmnetError as error:
             raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
-    ops, sources = _with_plain_outputs(ops, sources, made)
+    ops, sources = _with_plain_outputs(ops, sources, translator)
     read = {name for op in ops for name in op.reads()}
-    kept = [op for op in program.weights.init_net.op if read.intersection(op.output) and op.output[0] not in made.fills]
+    kept = [
+        op
+        for op in program.weights.init_net.op
+        if read.intersection(op.output) and op.output[0] not in translator.fills
+    ]
     init = with_unpacked_fills(program.weights.init_net.replace(op=tuple(kept)))
-    fills = [*init.op, *made.fills.values()]
+    fills = [*init.op, *translator.fills.values()]
     names = [name for op in fills for name in op.output]
     inputs = [name for name in program.net.external_input if name not in program.weights]
     net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names), arg=_arguments(program.net))
@@ -81,10 +85,11 @@ def _check_nets(op: OperatorDef) -> None:
 
 
 def _with_plain_outputs(
-    ops: List[OperatorDef], sources: List[OperatorDef], made: Bytes
+    ops: List[OperatorDef], sources: List[OperatorDef], translator: Translator
 ) -> Tuple[List[OperatorDef], List[OperatorDef]]:
     """The operators and their sources, with integers made at the end of what outputs of the net hold as bytes."""
-    names = {name: made.fresh(f"{name}_bytes") for name in made.program.net.external_output if made.holds_bytes(name)}
+    held = [name for name in translator.program.net.external_output if translator.holds_bytes(name)]
+    names = {name: translator.fresh(f"{name}_bytes") for name in held}
     ops = [
         op.replace(
             input=tuple(names.get(name, name) for name in op.input),
@@ -92,6 +97,6 @@ def _with_plain_outputs(
         )
         for op in ops
     ]
-    for name, held in names.items():
-        ops += made.integers_of(held, name)
+    for name, inner in names.items():
+        ops += translator.integers_of(inner, name)
     return ops, sources + [sources[-1]] * (len(ops) - len(sources))

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import List
 
-from exporter.to_caffe2.bytes import Bytes, rule, transposed
+from exporter.to_caffe2.translator import Translator, rule, transposed
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
 
 @rule("onnx.Sign")
-def sign(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def sign(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """That of NaN is 0 in Caffe2."""
     return [op.replace(domain="")]
 
 
 @rule("onnx.HardSwish")
-def of_hard_swish(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def of_hard_swish(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     return hard_swish(net, op.input[0], op.output[0], op.name)
 
 
-def hard_swish(net: Bytes, x: str, y: str, name: str) -> List[OperatorDef]:
+def hard_swish(net: Translator, x: str, y: str, name: str) -> List[OperatorDef]:
     """x HardSigmoid(x) with the slope 1/6 and the offset 1/2."""
     gate = net.fresh(f"{y}_gate")
     return [
@@ -30,7 +30,7 @@ def hard_swish(net: Bytes, x: str, y: str, name: str) -> List[OperatorDef]:
 
 
 @rule("onnx.Softmax")
-def softmax(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def softmax(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """Caffe2's makes one row of the axis and all behind it: the axis becomes the last one."""
     (x,), (y,), dims = op.input, op.output, net.program.dims(op.input[0])
     if dims is None:
@@ -42,7 +42,7 @@ def softmax(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 
 
 @rule("onnx.Softplus")
-def softplus(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def softplus(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """max(x, 0) + Softplus(-|x|): Caffe2's own overflows where exp(x) does."""
     x, y = op.input[0], op.output[0]
     size, opposite, rest, positive = (net.fresh(f"{y}_{what}") for what in ("abs", "negative", "rest", "positive"))

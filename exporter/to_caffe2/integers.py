@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, Optional, Sequence
 
-from exporter.to_caffe2.bytes import LAST, Bytes, Scale, rule
 from exporter.to_caffe2.floats import hard_swish
+from exporter.to_caffe2.translator import LAST, Scale, Translator, rule
 from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
 
 @rule("tflite.Quantize")
-def quantize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def quantize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     return net.makes("Int8Quantize", op, [op.input[0]], net.result(op))
 
 
 @rule("tflite.Dequantize")
-def dequantize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def dequantize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     return [OperatorDef.of("Int8Dequantize", [net.reads(op)], op.output[:1], name=op.name)]
 
 
@@ -43,7 +43,7 @@ def _given(**arguments: Any) -> Dict[str, Any]:
 
 
 @rule("tflite.QuantizedConv")
-def conv(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def conv(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, w, y = net.reads(op), net.weights(op.input[1], op), net.result(op)
     filters, *kernel, _ = net.fills[op.input[1]].get_ints("shape")
     b = net.bias(op, 2, filters, net.scale_of(x).scale * w.scale)
@@ -53,7 +53,7 @@ def conv(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 
 
 @rule("tflite.QuantizedFullyConnected")
-def fully_connected(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def fully_connected(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, w, y = net.reads(op), net.weights(op.input[1], op), net.result(op)
     filters, terms = net.fills[op.input[1]].get_ints("shape")
     if op.get_bool("keep_num_dims") and not _is_matrix(net.program, x):
@@ -80,7 +80,7 @@ def _has_rows_of(dims: Optional[Sequence[Optional[int]]], terms: int) -> bool:
 
 
 @rule("tflite.QuantizedAdd")
-def add(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def add(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     if any(name in net.program.weights for name in op.input) or not net.program.have_same_shape(*op.input):
         return of_two_numbers(net, op)  # Caffe2's adds two blobs of one shape, none of them constant
     a, b, y = net.reads(op, 0, "A"), net.reads(op, 1, "B"), net.result(op)
@@ -88,7 +88,7 @@ def add(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 
 
 @rule("tflite.QuantizedMaxPool", "tflite.QuantizedAveragePool")
-def pool(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def pool(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     type, x = f"Int8{op.type[len('Quantized') :]}", op.input[0]
     if op.type == "QuantizedAveragePool":
         if any(op.get_ints("pads")) or op.get_str("auto_pad", "NOTSET") == "SAME_UPPER":
@@ -99,19 +99,19 @@ def pool(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 
 
 @rule("tflite.QuantizedMean")
-def mean(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def mean(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     if sorted(op.get_ints("axes")) != [1, 2] or not op.get_bool("keepdims"):
         raise ExportError("Caffe2 has the mean of a whole picture alone on bytes")
     return net.makes("Int8AveragePool", op, [net.reads(op)], net.result(op), global_pooling=1, **LAST)
 
 
 @rule("tflite.QuantizedLogistic")
-def logistic(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def logistic(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     return net.makes("Int8Sigmoid", op, [net.reads(op)], Scale(1 / 256, 0))
 
 
 @rule("tflite.QuantizedSoftmax")
-def softmax(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def softmax(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """Caffe2's takes all that is behind the first dimension as one row; of other rows, on floats between bytes."""
     if op.get_float("beta", 1.0) != 1.0:
         raise ExportError("Caffe2's has no beta")
@@ -124,12 +124,12 @@ def softmax(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 
 
 @rule("tflite.QuantizedLeakyRelu")
-def leaky_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def leaky_relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     return net.makes("Int8LeakyRelu", op, [net.reads(op)], net.result(op), alpha=op.get_float("alpha"))
 
 
 @rule("tflite.QuantizedPRelu")
-def p_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def p_relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """On floats between bytes: Caffe2 has no other."""
     value = net.program.value(op.input[1])
     if value is None or value.size != value.shape[-1]:
@@ -138,35 +138,33 @@ def p_relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     return net.on_floats(op, [net.reads(op, 0, "A"), slopes], net.result(op), "PRelu", **LAST)
 
 
-_OF_ONE = {"Elu": "Elu", "Exp": "Exp", "Log": "Log", "Sqrt": "Sqrt", "Tanh": "Tanh"}
-
-
-@rule(*(f"tflite.Quantized{type}" for type in _OF_ONE))
-def of_one_number(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
-    return net.on_floats(op, [net.reads(op)], net.result(op), _OF_ONE[op.type[len("Quantized") :]])
+@rule(*(f"tflite.Quantized{type}" for type in ("Elu", "Exp", "Log", "Sqrt", "Tanh")))
+def of_one_number(net: Translator, op: OperatorDef) -> List[OperatorDef]:
+    """On floats between bytes."""
+    return net.on_floats(op, [net.reads(op)], net.result(op), op.type[len("Quantized") :])
 
 
 @rule("tflite.QuantizedHardSwish")
-def of_hard_swish(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def of_hard_swish(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     return net.on_floats(op, [net.reads(op)], net.result(op), lambda x, y: hard_swish(net, x, y, op.name))
 
 
 @rule("tflite.QuantizedMul", "tflite.QuantizedSub", "tflite.QuantizedDiv")
-def of_two_numbers(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def of_two_numbers(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """On floats, which may have any two shapes that broadcast."""
     operands = [net.floats(op, 0, "A"), net.floats(op, 1, "B")]
     return net.on_floats(op, operands, net.result(op), op.type[len("Quantized") :])
 
 
 @rule("tflite.Requantize", "tflite.RescaleOperand")
-def requantize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def requantize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, reals = net.reads(op), net.fresh(f"{op.output[0]}_x")
     made = net.makes("Int8Quantize", op, [reals], net.result(op))
     return [OperatorDef.of("Int8Dequantize", [x], [reals]), *made]
 
 
 @rule("tflite.QuantizedRelu")
-def relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, y = net.reads(op), net.result(op)
     if op.get_str("activation", "RELU") != "RELU" or net.scale_of(x) != y:
         raise ExportError("Caffe2's limits bytes at zero, and does not change their scale")
@@ -174,7 +172,7 @@ def relu(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
 
 
 @rule("Squeeze", "ExpandDims")
-def reshaped(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def reshaped(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     y, dims = op.output[0], net.program.dims(op.output[0])
     if dims is None or dims.count(None) > 1:
         raise ExportError("Caffe2 reshapes bytes to sizes that are known, but for one")
@@ -188,7 +186,7 @@ _MOVED = ("Concat", "Reshape", "Flatten", "Transpose", "ChannelShuffle", "Resize
 
 
 @rule(*_MOVED)
-def moved(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def moved(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """What only moves bytes states their scale."""
     count = len(op.input) if op.type == "Concat" else 1
     scales = {net.scale_of(name) for name in op.input[:count]}

@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 
-from exporter.to_caffe2.bytes import OPEN, Bytes, rule, transposed
+from exporter.to_caffe2.translator import OPEN, Translator, rule, transposed
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.layout.pad import Padding, padding_of
@@ -17,7 +17,7 @@ _PICTURE = 4  # dimensions
 
 
 @rule("onnx.Pad")
-def pad(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def pad(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """By joining constants where all sizes are known, else as pictures, which Caffe2 pads whatever their sizes are."""
     x, constants = op.input[0], net.known(op)
     spec, dims = net.program.specs(x)[0], net.program.dims(x)
@@ -36,7 +36,7 @@ def pad(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     return net.on_floats(op, [x], scale, lambda x, y: _padded(net, x, y, padding, real))
 
 
-def _joined(net: Bytes, op: OperatorDef, padding: Padding, spec: TensorSpec, value: Array) -> List[OperatorDef]:
+def _joined(net: Translator, op: OperatorDef, padding: Padding, spec: TensorSpec, value: Array) -> List[OperatorDef]:
     """Joins a constant to the ends of one dimension after the other, of bytes or of floats."""
     x, y, shape, ops = op.input[0], op.output[0], list(spec.shape), []
     like = x if net.holds_bytes(x) else None
@@ -69,7 +69,7 @@ def _check(padding: Padding, spec: TensorSpec, bytes: bool) -> None:
         raise ExportError(f"Caffe2 pads floats so, and it reads {spec.dtype.name}")
 
 
-def _padded(net: Bytes, x: str, y: str, padding: Padding, value: float) -> List[OperatorDef]:
+def _padded(net: Translator, x: str, y: str, padding: Padding, value: float) -> List[OperatorDef]:
     """Pads floats, two dimensions at a time, which become height and width."""
     rank, ops = len(padding.heads), []
     axes = [axis for axis in range(rank) if padding.heads[axis] or padding.tails[axis]] or [rank - 1]
@@ -92,7 +92,7 @@ def _padded(net: Bytes, x: str, y: str, padding: Padding, value: float) -> List[
     return ops
 
 
-def _picture(net: Bytes, x: str, y: str, rank: int, **arguments: Any) -> List[OperatorDef]:
+def _picture(net: Translator, x: str, y: str, rank: int, **arguments: Any) -> List[OperatorDef]:
     """PadImage, on a picture that has dimensions of size 1 before those of X."""
     dims = list(range(_PICTURE - rank))
     if not dims:

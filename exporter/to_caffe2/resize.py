@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from exporter.to_caffe2.bytes import OPEN, Bytes, rule, transposed
+from exporter.to_caffe2.translator import OPEN, Translator, rule, transposed
 from optimize.layers.pictures import matrix_of, resampled_by_tflite
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
@@ -43,7 +43,7 @@ class Resize(NamedTuple):
         found = [caffe2.axes_of(op, spec) for spec in self.specs]
         return op if all(map(_is_same, self.specs, self.axes, found)) else None
 
-    def on_floats(self, net: Bytes, x: str, y: str, name: str) -> List[OperatorDef]:
+    def on_floats(self, net: Translator, x: str, y: str, name: str) -> List[OperatorDef]:
         """Operators that do it: Caffe2's own, else products with constant matrices."""
         own = self.of_caffe2("NCHW") or self.of_caffe2("NHWC")
         if own is not None:
@@ -69,7 +69,7 @@ def _is_same(spec: TensorSpec, axes: Sequence[Resampled], found: Sequence[Resamp
     return True
 
 
-def _resampled(net: Bytes, one: Resampled, shape: Sequence[int], x: str, y: str) -> List[OperatorDef]:
+def _resampled(net: Translator, one: Resampled, shape: Sequence[int], x: str, y: str) -> List[OperatorDef]:
     """Resizes one axis of floats."""
     if one.weights is None:
         places = net.constant(f"{y}_places", one.indices[0].astype(np.int32))
@@ -85,7 +85,7 @@ def _resampled(net: Bytes, one: Resampled, shape: Sequence[int], x: str, y: str)
 
 
 @rule("onnx.Resize")
-def resize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def resize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, constants = op.input[0], net.known(op)
     specs = [spec for spec in net.program.specs(x) if spec is not None]
     given = [not name or value is not None for name, value in zip(op.input[1:], constants)]
@@ -100,7 +100,7 @@ def resize(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
     return _nearest_of_bytes(net, op, made) or _on_floats(net, op, made)
 
 
-def _nearest_of_bytes(net: Bytes, op: OperatorDef, made: Resize) -> List[OperatorDef]:
+def _nearest_of_bytes(net: Translator, op: OperatorDef, made: Resize) -> List[OperatorDef]:
     """Caffe2's operator on bytes, which takes the channels last; none if it would not take the same pixels."""
     scale, (x, y) = net.scale_of(op.input[0]), (op.input[0], op.output[0])
     for order in _FIRST:
@@ -119,13 +119,13 @@ def _nearest_of_bytes(net: Bytes, op: OperatorDef, made: Resize) -> List[Operato
     return []
 
 
-def _on_floats(net: Bytes, op: OperatorDef, made: Resize) -> List[OperatorDef]:
+def _on_floats(net: Translator, op: OperatorDef, made: Resize) -> List[OperatorDef]:
     scale = net.scale_of(op.input[0])
     return net.on_floats(op, op.input[:1], scale, lambda x, y: made.on_floats(net, x, y, op.name))
 
 
 @rule("tflite.QuantizedResizeBilinear")
-def resize_bilinear(net: Bytes, op: OperatorDef) -> List[OperatorDef]:
+def resize_bilinear(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     """On floats between bytes."""
     (x, size), specs = op.input, [spec for spec in net.program.specs(op.input[0]) if spec is not None]
     sizes = net.program.content(size)

@@ -1,6 +1,6 @@
-"""What writes nets on Caffe2's bytes: scales, fills, conversions, and the table of rules, one an operator.
+"""Says a net in Caffe2's operators: the table of rules, one an operator, and the scales, fills and conversions of bytes.
 
-128 is added to each int8 and to its zero point; uint8 stays what it is.
+Caffe2's integers are bytes: 128 is added to each int8 and to its zero point; uint8 stays what it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Scale(NamedTuple):
         return {"Y_scale": self.scale, "Y_zero_point": self.zero_point}
 
 
-class Bytes:
+class Translator:
     """Translates the operators of a program one by one. fills: of weights and constants that it made, by name."""
 
     def __init__(self, program: Program):
@@ -306,7 +306,7 @@ class Bytes:
         self.fills[name] = OperatorDef(type, (), (name,), (Argument.of("shape", list(value.shape)), values, *stated))
 
 
-Rule = Callable[[Bytes, OperatorDef], List[OperatorDef]]
+Rule = Callable[[Translator, OperatorDef], List[OperatorDef]]
 _RULES: Dict[str, Rule] = {}
 
 
@@ -321,7 +321,7 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
 
 
 def transposed(
-    net: Bytes,
+    net: Translator,
     x: str,
     y: str,
     order: Sequence[int],
