@@ -12,7 +12,6 @@ from typing import Iterable, List, Optional, Sequence, Set, Tuple
 from runtime_arm.netdef import Array
 from runtime_arm.planning.arena import ALIGNMENT, allocate
 from runtime_arm.planning.steps import LARGE, Environment, Step, Value
-from runtime_arm.planning.verify import reach
 from runtime_arm.registry.specs import TensorSpec
 
 LEAST = 1 << 16  # bytes: to look for room for less takes longer than the memory is worth
@@ -33,7 +32,7 @@ def arena_behind(blocks: Blocks, living: Iterable[Value], nbytes: int, shared: b
 
 def room_in(blocks: Blocks, nbytes: int, shared: bool, living: Iterable[Value]) -> Optional[Array]:
     """So many bytes of one of the blocks that no living value needs; None if there are none in one piece."""
-    taken = sorted(reach(value) for value in living)
+    taken = sorted(_reach(value) for value in living)
     for memory, is_shared in blocks:
         if is_shared or not shared:
             begin = memory.ctypes.data
@@ -41,6 +40,14 @@ def room_in(blocks: Blocks, nbytes: int, shared: bool, living: Iterable[Value]) 
                 if last - first >= nbytes:
                     return memory[first - begin : first - begin + nbytes]
     return None
+
+
+def _reach(value: Value) -> Tuple[int, int]:
+    """The addresses where the memory of a value begins and ends. ``verify`` finds them by itself: it trusts no planner."""
+    array = value.array
+    steps = [stride * (size - 1) for stride, size in zip(array.strides, array.shape)] if array.size else []
+    begin, nbytes = array.ctypes.data, array.itemsize if array.size else 0
+    return begin + sum(one for one in steps if one < 0), begin + sum(one for one in steps if one > 0) + nbytes
 
 
 def _between(taken: Sequence[Tuple[int, int]], begin: int, end: int) -> List[Tuple[int, int]]:
