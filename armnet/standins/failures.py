@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Iterator, Type
+from typing import Any, Callable, Iterator, List, Mapping, Tuple, Type
 
 from runtime_arm.errors import ArmnetError
+from runtime_arm.imports import lazy_names
 
 
 @contextmanager
@@ -15,3 +16,18 @@ def raised_as(kind: Type[Exception]) -> Iterator[None]:
         yield
     except ArmnetError as error:
         raise kind(str(error)) from error
+
+
+def lazy_names_or(
+    missing: str, module: str, homes: Mapping[str, str]
+) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
+    """What ``lazy_names`` gives a module. missing: what the AttributeError says of a ``{name}`` that it lacks."""
+    found, names = lazy_names(module, homes)
+
+    def get(name: str) -> Any:
+        try:
+            return found(name)
+        except AttributeError:
+            raise AttributeError(missing.format(name=name)) from None
+
+    return get, names

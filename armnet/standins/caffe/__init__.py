@@ -12,10 +12,8 @@ what holds and what does not. Names are imported when they are first used.
 
 from __future__ import annotations
 
-from typing import Any
-
+from armnet.standins.failures import lazy_names_or
 from armnet.standins.packages import PACKAGES
-from runtime_arm.imports import lazy_names
 
 _HOMES = {
     "classifier": "Classifier",
@@ -26,20 +24,14 @@ _HOMES = {
     "solver": "AdaDeltaSolver AdaGradSolver AdamSolver NesterovSolver RMSPropSolver SGDSolver get_solver",
 }
 
-_found, __dir__ = lazy_names(
+__getattr__, __dir__ = lazy_names_or(
+    "armnet's stand-in for caffe has no caffe.{name}",
     __name__,
     {
         **{name: f"{__name__}.{name}" for name in ("classifier", "detector", "io", "net_spec", "proto")},
         **{name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()},
     },
 )
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        return _found(name)
-    except AttributeError:
-        raise AttributeError(f"armnet's stand-in for caffe has no caffe.{name}") from None
 
 
 __version__ = PACKAGES["caffe"].version

@@ -9,19 +9,12 @@ Everything else of tensorflow is missing, and says so. Names are imported when t
 
 from __future__ import annotations
 
-from typing import Any
-
+from armnet.standins.failures import lazy_names_or
 from armnet.standins.packages import PACKAGES
-from runtime_arm.imports import lazy_names
 
-_found, __dir__ = lazy_names(__name__, {"lite": f"{__name__}.lite"})
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        return _found(name)
-    except AttributeError:
-        raise AttributeError(f"armnet's stand-in for tensorflow has tf.lite alone, no tf.{name}") from None
+__getattr__, __dir__ = lazy_names_or(
+    "armnet's stand-in for tensorflow has tf.lite alone, no tf.{name}", __name__, {"lite": f"{__name__}.lite"}
+)
 
 
 __version__ = PACKAGES["tensorflow"].version

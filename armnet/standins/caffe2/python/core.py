@@ -85,19 +85,21 @@ def IsOperator(op_type: str) -> bool:
     return find_type("", op_type) is not None
 
 
+def _several(blobs: Any) -> Sequence[Any]:
+    """A blob, several, or none."""
+    if blobs is None:
+        return ()
+    return blobs if isinstance(blobs, (list, tuple)) else (blobs,)
+
+
 def _names(blobs: Any) -> List[str]:
     """The names of a blob, or of several."""
-    if blobs is None:
-        return []
-    return [str(one) for one in blobs] if isinstance(blobs, (list, tuple)) else [str(blobs)]
+    return list(map(str, _several(blobs)))
 
 
 def _scoped(blobs: Any) -> List[str]:
     """The same, with the present scope before names that are texts."""
-    if blobs is None:
-        return []
-    several = blobs if isinstance(blobs, (list, tuple)) else [blobs]
-    return [ScopedName(one) if isinstance(one, str) else str(one) for one in several]
+    return [ScopedName(one) if isinstance(one, str) else str(one) for one in _several(blobs)]
 
 
 def CreateOperator(
@@ -157,9 +159,7 @@ class BlobReference:
         if op_type.startswith("_") or self._net is None:
             raise AttributeError(op_type)
         operator = getattr(self._net, op_type)
-        return lambda inputs=(), *rest, **kwargs: operator(
-            [self, *(inputs if isinstance(inputs, (list, tuple)) else [inputs])], *rest, **kwargs
-        )
+        return lambda inputs=(), *rest, **kwargs: operator([self, *_several(inputs)], *rest, **kwargs)
 
 
 class Net:

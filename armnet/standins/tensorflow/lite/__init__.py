@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from armnet.standins.failures import lazy_names_or
 
-from runtime_arm.imports import lazy_names
-
-_found, __dir__ = lazy_names(
+__getattr__, __dir__ = lazy_names_or(
+    "armnet's stand-in for tensorflow runs .tflite files, tf.lite.Interpreter; it has no tf.lite.{name}",
     __name__,
     {
         "Interpreter": "armnet.standins.tflite_runtime.interpreter",
@@ -14,12 +13,3 @@ _found, __dir__ = lazy_names(
         "python": f"{__name__}.python",
     },
 )
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        return _found(name)
-    except AttributeError:
-        raise AttributeError(
-            f"armnet's stand-in for tensorflow runs .tflite files, tf.lite.Interpreter; it has no tf.lite.{name}"
-        ) from None
