@@ -11,6 +11,8 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 SCHEMA = 1  # the version of the JSON that commands print; raised when a key changes its meaning or is removed
 INTERVAL = 10.0  # seconds between two lines of progress where no bar can be drawn
+GAP = 3  # blanks between two columns of a table
+LEAST = 12  # characters of a text in a table that are left at least
 
 Progress = Callable[[str, int, int], None]  # is given what is being done, how many are done, of how many
 
@@ -77,10 +79,6 @@ def _print_part(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     for row in rows:
         shown.add_row(*map(Text, row))
     Console().print(shown)
-
-
-GAP = 3  # blanks between two columns
-LEAST = 12  # characters of a text that are left at least
 
 
 def _parts(

@@ -17,7 +17,7 @@ from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import TensorSpec
 
 ROUNDS = 5  # runs of the net for each way in a sweep
-WORTHWHILE = 0.95  # of the default's time; a smaller gain is noise
+CLEARLY_FASTER = 0.95  # of the default's time; a smaller gain is noise
 
 Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and way
 
@@ -61,5 +61,7 @@ def faster_ways(timings: Timings) -> Dict[int, str]:
     default = Wish(DEVICE, WAYS[0])
     found = {place: min(known, key=lambda wish: known[wish]) for place, known in timings.items() if default in known}
     return {
-        place: str(wish) for place, wish in found.items() if timings[place][wish] < WORTHWHILE * timings[place][default]
+        place: str(wish)
+        for place, wish in found.items()
+        if timings[place][wish] < CLEARLY_FASTER * timings[place][default]
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence
 
+_DEEP = " " * 12  # before a line that goes on with the second column of the line above
+
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> str:
     """Lines with aligned columns; columns named in ``right`` are aligned to the right."""
@@ -56,9 +58,6 @@ def fitted(text: str, width: int) -> str:
         else:
             lines.append(line)
     return "\n".join(part for line in lines for part in _wrapped(line, width))
-
-
-_DEEP = " " * 12  # before a line that goes on with the second column of the line above
 
 
 def _wrapped(line: str, width: int) -> List[str]:

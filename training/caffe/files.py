@@ -21,7 +21,7 @@ Content = Union[bytes, AnyPath]  # of a caffemodel, or the path of its file
 
 def parsed(text: Text, message: str, what: str) -> Any:
     """The message that a text holds. FormatError, naming what it is, if it holds another."""
-    result = message_class(message)()
+    result = message_class(message)()  # says what to install where protobuf is missing
     from google.protobuf import text_format
 
     if isinstance(text, os.PathLike) or (isinstance(text, str) and text.endswith(".prototxt") and "\n" not in text):
@@ -38,11 +38,11 @@ def net_of(text: Text) -> Any:
     return upgraded(parsed(text, "NetParameter", "net"))
 
 
-def text_of(net: Any) -> str:
+def text_of(message: Any) -> str:
     """The prototxt of a message."""
     from google.protobuf import text_format
 
-    return str(text_format.MessageToString(net))
+    return str(text_format.MessageToString(message))
 
 
 def weights_of(caffemodel: Content) -> Dict[str, List[Blob]]:
