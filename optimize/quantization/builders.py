@@ -19,10 +19,10 @@ from optimize.quantization.integers import blobs_to_calibrate, to_integers
 from optimize.quantization.integers.net import Precision
 from optimize.quantization.integers.products import product_scales
 from optimize.quantization.layers import Layer, layer_name, layers_of
+from optimize.quantization.narrow_constants import with_half_constants
 from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.packing.formats import FLOAT32, Grid, grid_of
-from optimize.quantization.packing.narrow_constants import with_half_constants
-from optimize.quantization.packing.pack_weights import pack_weights
 from optimize.quantization.recoloured import InTwoColours
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
 from optimize.quantization.room import with_room

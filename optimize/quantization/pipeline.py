@@ -15,9 +15,9 @@ import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.judge import FEW, Demand, Judge
+from optimize.quantization.narrow_constants import with_narrow_nets
 from optimize.quantization.outputs import Measured, OutputNoise
 from optimize.quantization.packing.formats import FLOAT32, check_format
-from optimize.quantization.packing.narrow_constants import with_narrow_nets
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without

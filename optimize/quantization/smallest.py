@@ -34,9 +34,9 @@ class Found(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What outputs are like with some layers on floats. measured: the noise in them, on a few samples. excess: the share
-    of each one's noise that has to go. good: whether that is so of all, and they are accepted. roomy: whether they
-    would be with more noise."""
+    """What outputs are like with some layers on floats. measured: the noise in them, on a few samples. excess: the
+    share of each one's noise that has to go. good: whether there is none of any, and they are accepted. roomy: whether
+    they would be with more noise."""
 
     measured: Callable[[Floats], Measured]
     excess: Callable[[Floats], Mapping[str, float]]
