@@ -17,8 +17,8 @@ NAMES = ("A", "B")
 
 
 def costs_of(path: str, model: Model, feeds: Mapping[str, Array]) -> Costs:
-    """What does not depend on the machine. file_nbytes: of the model's files, where these are known; memory_nbytes: of the
-    weights and the arena that an inference of ``feeds`` takes."""
+    """What does not depend on the machine. file_nbytes: of the model's files, where these are known; memory_nbytes: of
+    the weights and the arena that an inference of ``feeds`` takes."""
     segment = model.predictor.plan({name: array.shape for name, array in feeds.items()})
     adds = sum(cost_of(step.op, step.in_specs, step.out_specs).multiply_adds for step in segment.steps)
     weights = weights_nbytes(model.pair)

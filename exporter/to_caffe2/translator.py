@@ -1,4 +1,4 @@
-"""Says a net in Caffe2's operators: the table of rules, one an operator, and the scales, fills and conversions of bytes.
+"""Says operators in those of Caffe2: the table of rules, one an operator; scales, fills and conversions of bytes.
 
 Caffe2's integers are bytes: 128 is added to each int8 and to its zero point; uint8 stays what it is.
 """

@@ -43,7 +43,7 @@ def room_in(blocks: Blocks, nbytes: int, shared: bool, living: Iterable[Value]) 
 
 
 def _reach(value: Value) -> Tuple[int, int]:
-    """The addresses where the memory of a value begins and ends. ``verify`` finds them by itself: it trusts no planner."""
+    """The addresses where the memory of a value begins and ends. ``verify`` finds them by itself, trusting none."""
     array = value.array
     steps = [stride * (size - 1) for stride, size in zip(array.strides, array.shape)] if array.size else []
     begin, nbytes = array.ctypes.data, array.itemsize if array.size else 0
