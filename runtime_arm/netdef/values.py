@@ -357,9 +357,11 @@ class NetDef(_Structural):
 
         Arrays inside are views of ``data``, which must not change afterwards.
         """
-        from runtime_arm.netdef.codec import decode_net
+        from runtime_arm.netdef import schema
+        from runtime_arm.netdef.decoder import decode
 
-        return decode_net(data, source)
+        net: NetDef = decode(schema.NET, data, source)
+        return net
 
     @staticmethod
     def from_text(text: str) -> NetDef:
@@ -375,7 +377,7 @@ class NetDef(_Structural):
 
     def to_bytes(self) -> bytes:
         """The net in protobuf's wire format, with repeated scalars as the schema declares them."""
-        from runtime_arm.netdef.codec import encode_net
+        from runtime_arm.netdef.encoder import encode_net
 
         return b"".join(encode_net(self))
 

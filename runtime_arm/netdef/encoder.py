@@ -1,8 +1,4 @@
-"""NetDef <-> bytes: reads and writes protobuf's wire format without protobuf and without copying weights.
-
-A protobuf message would hold every weight a second time, and the pure-Python parser takes seconds to read them. Here
-arrays are views of the bytes wherever the machine can use those in place, and the writer yields pieces.
-"""
+"""NetDef -> bytes: writes protobuf's wire format without protobuf and without copying weights, in pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import schema, wire
-from runtime_arm.netdef.decoder import DTYPE, FORMAT, as_integer, decode
+from runtime_arm.netdef.decoder import DTYPE, FORMAT, as_integer
 from runtime_arm.netdef.schema import Field, Message
 from runtime_arm.netdef.tensors import fields_of_array
 from runtime_arm.netdef.values import NetDef
@@ -26,12 +22,6 @@ FILLER_HEADER = 2  # bytes, of a field of fewer than 128 characters
 
 
 Piece = Union[bytes, memoryview, UnpackedRun]
-
-
-def decode_net(data: Union[bytes, bytearray, memoryview], source: str = "") -> NetDef:
-    """The net in ``data``. FormatError names ``source``, the field and the byte. See ``NetDef.from_bytes``."""
-    net: NetDef = decode(schema.NET, data, source)
-    return net
 
 
 def encode_net(net: NetDef) -> Iterator[Union[bytes, memoryview]]:
