@@ -8,6 +8,7 @@ from typing import Any, Dict, NamedTuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError
@@ -59,8 +60,7 @@ def test_they_compute_what_caffe_computes(case: Case, tmp_path: Path) -> None:
     for results in (exported, trained):
         assert set(results) == set(case.tops)
         for name, wanted in case.tops.items():
-            assert results[name].shape == np.shape(wanted)
-            np.testing.assert_allclose(results[name], wanted, rtol=1e-6)
+            assert_close(results[name], np.asarray(wanted, np.float32), what=name)
 
 
 X = {"x": SCORES}

@@ -7,6 +7,7 @@ from typing import Any, Dict, NamedTuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef.text_parser import parse_net
 
@@ -141,9 +142,7 @@ def test_they_mean_what_they_mean_in_caffe2(case: Case) -> None:
         workspace.feed(name, value)
     workspace.run_net_once(parse_net(case.net))
     for name, wanted in case.results.items():
-        found = workspace.fetch(name)
-        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), name
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        assert_close(workspace.fetch(name), wanted, what=name)
 
 
 def test_strings_are_packed_with_empty_ones() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import ArmnetError, ExportError, UsageError
 from training.caffe import Net, Solver
@@ -239,9 +240,10 @@ def test_layers_without_a_way_back_run_forwards() -> None:
     layer.blobs.add(shape={"dim": [3]}, data=[1, 2, 3])
     net = Net(text, weights.SerializeToString())
     x = np.random.RandomState(2).rand(1, 3, 2, 2).astype(np.float32)
-    expected = x / np.sqrt(np.sum(x * x, axis=1, keepdims=True)) * np.array([1, 2, 3])[:, None, None]
-    np.testing.assert_allclose(net.forward(x=x)["p"], expected.transpose(0, 2, 3, 1), rtol=1e-5)
+    length = np.sqrt(np.sum(x * x, axis=1, keepdims=True))
+    expected = (x / length * np.array([1, 2, 3], np.float32)[:, None, None]).transpose(0, 2, 3, 1)
+    assert_close(net.forward(x=x)["p"], expected, terms=3)
     net.params["n"][0].data[...] *= 2
-    np.testing.assert_allclose(net.forward(x=x)["p"], 2 * expected.transpose(0, 2, 3, 1), rtol=1e-5)
+    assert_close(net.forward(x=x)["p"], 2 * expected, terms=3)
     with pytest.raises(ExportError, match="no such layer can be trained"):
         Net(text, phase="TRAIN")
