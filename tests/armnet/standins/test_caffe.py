@@ -162,7 +162,9 @@ def test_a_step_may_be_taken_by_hand(tmp_path: Path) -> None:
     n.fc = L.InnerProduct(n.data, num_output=4)
     n.loss = L.Reduction(n.fc, loss_weight=1)
     net = saved(n, tmp_path / "net.prototxt")
-    (tmp_path / "solver.prototxt").write_text(f'net: "{net}" base_lr: 0.5 momentum: 0.9 lr_policy: "fixed" iter_size: 2')
+    (tmp_path / "solver.prototxt").write_text(
+        f'net: "{net}" base_lr: 0.5 momentum: 0.9 lr_policy: "fixed" iter_size: 2'
+    )
     solver = caffe.get_solver(str(tmp_path / "solver.prototxt"))
     weights = solver.net.params["fc"][0]
     for step, expected in ((1, -0.25), (2, -0.25 * 2.9)):

@@ -251,3 +251,5 @@ def test_layers_without_a_way_back_run_forwards() -> None:
     np.testing.assert_allclose(net.forward(x=x)["p"], 2 * expected.transpose(0, 2, 3, 1), rtol=1e-5)
     with pytest.raises(ExportError, match="no such layer can be trained"):
         Net(text, phase="TRAIN")
+    with pytest.raises(ExportError, match=r"layer 'p' \(Python\): armnet has no such layer type"):
+        Net(text.replace('"Permute"', '"Python"'))
