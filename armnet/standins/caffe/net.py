@@ -208,7 +208,8 @@ class Net(Standin):
         inputs = {name: rows for name, rows in kwargs.items() if name in self.inputs}
         outputs = {name: rows for name, rows in kwargs.items() if name not in inputs}
         values, gradients = [], []
-        for batch, top_diffs in zip_longest(self._batches(inputs), self._batches(outputs), fillvalue={}):
+        nothing: Dict[str, Array] = {}
+        for batch, top_diffs in zip_longest(self._batches(inputs), self._batches(outputs), fillvalue=nothing):
             values.append(_copied(self.forward(blobs, **batch)))
             gradients.append(_copied(self.backward(diffs, **top_diffs)))
         return _joined(values, kwargs), _joined(gradients, kwargs)

@@ -21,9 +21,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from exporter.caffe.blob import Blob
-from exporter.caffe.export import NO_SUCH_LAYER
 from exporter.caffe.net import title
-from exporter.caffe.rules import find_rule
 from runtime_arm.errors import ExportError, there_are
 from training.caffe.layers.layer import LAYERS, Layer
 
@@ -44,8 +42,6 @@ def make_layer(proto: Any, training: bool, random: np.random.RandomState, given:
         return LAYERS[proto.type](proto, training, random, given)
     if training:
         raise ExportError(f"{title(proto)}: no such layer can be trained; there are {there_are(proto.type, LAYERS)}")
-    if find_rule(proto.type) is None:
-        raise ExportError(f"{title(proto)}: {NO_SUCH_LAYER}")
     from training.caffe.layers.translated import Translated
 
     return Translated(proto, training, random, given)

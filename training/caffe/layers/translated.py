@@ -6,8 +6,9 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from exporter.caffe.export import CaffeNet, translated
+from exporter.caffe.export import NO_SUCH_LAYER, CaffeNet, translated
 from exporter.caffe.prototxt import message_class
+from exporter.caffe.rules import find_rule
 from exporter.caffe.weights import TrainedBlob
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
@@ -21,6 +22,7 @@ class Translated(Layer):
     """A layer of a net in the phase TEST: PriorBox, Permute, DetectionOutput and the like."""
 
     def setup(self, *bottoms: Array) -> None:
+        self.require(find_rule(self.proto.type) is not None, NO_SUCH_LAYER)
         for blob in self._given:
             self.add_blob(blob.shape)
         self._predictors: Dict[Shapes, Predictor] = {}
