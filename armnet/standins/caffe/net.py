@@ -208,13 +208,13 @@ class Net(Standin):
         inputs = {name: rows for name, rows in kwargs.items() if name in self.inputs}
         outputs = {name: rows for name, rows in kwargs.items() if name not in inputs}
         values, gradients = [], []
-        nothing: Dict[str, Array] = {}
+        nothing: Dict[str, Any] = {}
         for batch, top_diffs in zip_longest(self._batches(inputs), self._batches(outputs), fillvalue=nothing):
             values.append(_copied(self.forward(blobs, **batch)))
             gradients.append(_copied(self.backward(diffs, **top_diffs)))
         return _joined(values, kwargs), _joined(gradients, kwargs)
 
-    def _batches(self, given: Dict[str, Any]) -> Iterator[Dict[str, Array]]:
+    def _batches(self, given: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
         """The rows in batches of the size of the net's; the last one is filled up with zeros."""
         if not given:
             return

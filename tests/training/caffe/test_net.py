@@ -252,4 +252,4 @@ def test_layers_without_a_way_back_run_forwards() -> None:
     with pytest.raises(ExportError, match="no such layer can be trained"):
         Net(text, phase="TRAIN")
     with pytest.raises(ExportError, match=r"layer 'p' \(Python\): armnet has no such layer type"):
-        Net(text.replace('"Permute"', '"Python"'))
+        Net(text.replace('"Permute"', '"Python"'), weights.SerializeToString())
