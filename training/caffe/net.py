@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import copy
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -139,16 +140,14 @@ class Net:
     def _tops(
         self, proto: Any, layer: Layer, bottoms: Sequence[Array], trial: bool = False
     ) -> Iterator[Tuple[str, Array]]:
-        """What a layer gives, by name; on trial, to learn shapes, its parameters and what it carries stay."""
+        """What a layer gives, by name; on trial, to learn shapes, it and its parameters stay as they are."""
         try:
             if not layer.is_set_up:
                 layer.prepare(bottoms)
                 self._share(proto, layer)
-            before, carried = [blob.data.copy() for blob in layer.blobs] if trial else [], layer.carried
+            before = [blob.data.copy() for blob in layer.blobs] if trial else []
             with np.errstate(all="ignore"):
-                tops = layer.forward(*bottoms)
-            if trial:
-                layer.carried = carried
+                tops = (copy(layer) if trial else layer).forward(*bottoms)
             for blob, values in zip(layer.blobs, before):
                 blob.data[...] = values
         except (ArmnetError, TypeError, ValueError, IndexError) as error:

@@ -69,6 +69,15 @@ def test_a_reshape_leaves_what_blobs_hold() -> None:
     assert net.forward()["y"].max() == 2
 
 
+def test_a_reshape_between_the_passes_changes_no_gradient() -> None:
+    net, x = Net(DATA + PRODUCT % ("fc", "x", "y", "", 2)), np.random.RandomState(4).rand(2, 3).astype(np.float32)
+    net.blobs["x"].reshape(2, 3)
+    net.forward(x=x)
+    net.reshape()
+    net.backward(y=np.ones((2, 2)))
+    np.testing.assert_allclose(net.params["fc"][0].diff, np.tile(x.sum(axis=0), (2, 1)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("type", ["LSTM", "RNN"])
 def test_a_sequence_goes_on_in_the_next_pass(type: str) -> None:
     text = """

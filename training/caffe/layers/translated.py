@@ -25,18 +25,18 @@ class Translated(Layer):
         self.require(find_rule(self.proto.type) is not None, NO_SUCH_LAYER)
         for blob in self._given:
             self.add_blob(blob.shape)
-        self._predictors: Dict[Shapes, Predictor] = {}
-        self._weights: List[Array] = []  # those that the predictors hold
+        self._predictors: Dict[Shapes, Tuple[Predictor, List[Array]]] = {}  # with the weights that each holds
 
     def forward(self, *bottoms: Array) -> List[Array]:
-        if not all(np.array_equal(old, blob.data) for old, blob in zip(self._weights, self.blobs)):
-            self._predictors = {}
         shapes = tuple(x.shape for x in bottoms)
-        if shapes not in self._predictors:
-            self._predictors[shapes] = self._made(shapes)
-        return list(self._predictors[shapes].run(list(bottoms)).values())
+        predictor, weights = self._predictors.get(shapes, (None, []))
+        if predictor is None or not all(np.array_equal(old, blob.data) for old, blob in zip(weights, self.blobs)):
+            weights = [blob.data.copy() for blob in self.blobs]
+            predictor = self._made(shapes, weights)
+            self._predictors[shapes] = predictor, weights
+        return list(predictor.run(list(bottoms)).values())
 
-    def _made(self, shapes: Shapes) -> Predictor:
+    def _made(self, shapes: Shapes, weights: List[Array]) -> Predictor:
         """The layer as a net of its own, for bottoms of these shapes."""
         proto: Any = message_class("LayerParameter")()
         proto.CopyFrom(self.proto)
@@ -45,8 +45,7 @@ class Translated(Layer):
         source: Any = message_class("LayerParameter")(name="inputs", type="Input", top=proto.bottom)
         for shape in shapes:
             source.input_param.shape.add().dim.extend(shape)
-        self._weights = [blob.data.copy() for blob in self.blobs]
-        trained = [TrainedBlob(blob.shape, values.reshape(-1)) for blob, values in zip(self.blobs, self._weights)]
+        trained = [TrainedBlob(values.shape, values.reshape(-1)) for values in weights]
         net = CaffeNet(proto.name, [source, proto], list(proto.top))
         builder, inputs = translated(net, {proto.name: trained} if trained else {})
         infos = [TensorInfo(name, None, "float32") for name in proto.top]
