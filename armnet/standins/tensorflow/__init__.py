@@ -9,6 +9,7 @@ Everything else of tensorflow is missing, and says so. Names are imported when t
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from armnet.standins.packages import PACKAGES
@@ -25,3 +26,8 @@ def __getattr__(name: str) -> Any:
 
 
 __version__ = PACKAGES["tensorflow"].version
+
+
+def get_logger() -> logging.Logger:
+    """The logger of TensorFlow, which programs silence; armnet says nothing there."""
+    return logging.getLogger("tensorflow")
