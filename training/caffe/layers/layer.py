@@ -33,7 +33,6 @@ class Layer:
         self.blobs: List[Blob] = []
         self._given = list(given)
         self.is_set_up = False
-        self.carried: List[Array] = []  # what a forward pass leaves to the next one
         self.propagate: Sequence[bool] = ()  # whether the gradient of each bottom is asked for
 
     def param(self, name: str) -> Any:

@@ -24,6 +24,7 @@ class _Recurrent(Layer):
         self.require(len(rest) == 1 and not param.expose_hidden, "takes a sequence and its marks alone")
         self.require(rest[0].shape == x.shape[:2], f"the marks must have the shape {x.shape[:2]}")
         size = param.num_output
+        self.carried: List[Array] = []  # what a forward pass leaves to the next one
         self.add_blob((self.gates * size, width), param.weight_filler)
         self.add_blob((self.gates * size,), param.bias_filler)
         self.add_blob((self.gates * size, size), param.weight_filler)
