@@ -24,6 +24,7 @@ from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.imports import lazy_names
 from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import NetDef
+from runtime_arm.operators.control.trials import trying
 from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
@@ -44,6 +45,7 @@ _TUNING_DROPPED = f"{TUNING} belongs to another net and was dropped; armnet opti
 
 
 @memory_for("optimize")
+@trying()
 def optimize(
     pair: Pair,
     engines: str = AUTO,

@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="pair",
         help="what to write (default: %(default)s)",
     )
-    add_shapes(
-        parser, "with --to onnx or tflite: shapes of inputs for which the pair declares none, or leaves sizes open"
-    )
+    add_shapes(parser, "with --to: shapes of inputs for which the pair declares none, or leaves sizes open")
     parser.add_argument(
         "--integers",
         choices=["qdq", "exact"],
@@ -78,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.to != "pair":
         return _to_file(args)
     if args.shape:
-        raise UsageError(
-            "--shape is only for --to onnx or tflite; a pair leaves open the sizes that its source leaves open"
-        )
+        raise UsageError("--shape is only for other formats; a pair leaves open the sizes that its source leaves open")
     from armnet.console import note, print_json, progress
     from armnet.model_files import check_pair_folder
     from armnet.weights import weights_nbytes
@@ -118,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_OURS_ALONE = {"UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}
+_OURS_ALONE = {"UnpackInt4": "int4", "UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}
 
 
 def _to_file(args: argparse.Namespace) -> int:
@@ -151,7 +147,7 @@ def _to_file(args: argparse.Namespace) -> int:
         note(f"{' and '.join(facts['files'])}: {size(facts['nbytes'])}")
     grown = {_OURS_ALONE[op.type] for op in pair.predict_net.op if op.type in _OURS_ALONE}
     if grown:
-        note(f"armnet: weights of {' and '.join(sorted(grown))} are float32 in that file; int8 and float16 stay small")
+        note(f"armnet: weights of {' and '.join(sorted(grown))} are floats in that file; int8 and float16 stay small")
     return 0
 
 
@@ -179,7 +175,7 @@ def _written(pair: Pair, args: argparse.Namespace) -> List[Path]:
         return save_onnx(pair, args.output, shapes=shapes, integers=args.integers or "qdq")
     if args.to == "tflite":
         return save_tflite(pair, args.output, shapes=shapes)
-    to_caffe2(pair).save(args.output)
+    to_caffe2(pair, shapes).save(args.output)
     return [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
 
 

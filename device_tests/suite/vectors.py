@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Set
 
 from runtime_arm.files import map_file, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.netdef.codec import encode_net
+from runtime_arm.netdef.encoder import encode_net
 from runtime_arm.registry.specs import QuantizedTensor
 
 FILL = "GivenTensorFill"

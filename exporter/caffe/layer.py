@@ -49,6 +49,16 @@ class Layer:
         """Whether the net runs in the phase TRAIN."""
         return bool(self._proto.phase == TRAIN)
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the first top overwrites the first bottom."""
+        return bool(self._proto.top[:1] == self._proto.bottom[:1])
+
+    @property
+    def loss_weights(self) -> int:
+        """How many loss weights are given."""
+        return len(self._proto.loss_weight)
+
     def has(self, name: str) -> bool:
         """Whether the parameter message is given."""
         return bool(self._proto.HasField(name))

@@ -13,8 +13,8 @@ from exporter.onnx.node import Node
 from exporter.onnx.protos import Dimension, NodeProto, TensorShapeProto, TensorType, TypeProto
 from exporter.onnx.schema import ATTRIBUTE, FUNCTION, NODE, TYPE
 from exporter.onnx.weights import DTYPES
-from runtime_arm.netdef.codec import encode
 from runtime_arm.netdef.decoder import decode
+from runtime_arm.netdef.encoder import encode
 
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 

@@ -11,10 +11,11 @@ from exporter.common.options import DEFAULTS, ExportOptions
 from exporter.common.source import naming, origin
 from exporter.onnx.functions import Functions
 from exporter.onnx.metadata import told
+from exporter.onnx.node import known_of
 from exporter.onnx.protos import GraphProto, Opset, ValueInfoProto
 from exporter.onnx.reader import OnnxFile, graph_of, open_onnx
 from exporter.onnx.structure import defined
-from exporter.onnx.translator import NEWEST_OPSET, OnProblem, Options, Scope, Translator, declare, known_of, read_hints
+from exporter.onnx.translator import NEWEST_OPSET, OnProblem, Options, Scope, Translator, declare, read_hints
 from exporter.onnx.weights import Weights
 from runtime_arm.errors import ExportError
 from runtime_arm.pair.metadata import TensorInfo

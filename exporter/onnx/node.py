@@ -9,7 +9,7 @@ import numpy as np
 
 from exporter.common.builder import NetBuilder
 from exporter.common.open_shapes import Dims
-from exporter.onnx.protos import AttributeProto, GraphProto, NodeProto
+from exporter.onnx.protos import AttributeProto, GraphProto, NodeProto, ValueInfoProto
 from exporter.onnx.schema import ATTRIBUTE_FIELDS, ATTRIBUTE_TYPES
 from exporter.onnx.weights import BLOB_DTYPES, Weights, dtype_name
 from runtime_arm.errors import ExportError
@@ -20,8 +20,23 @@ from runtime_arm.netdef.dtypes import number_of
 DTYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "precision", "stash_type", "softmax_precision")
 
 Operators = List[OperatorDef]
+Known = Tuple[Optional["np.dtype[Any]"], Optional[Dims]]
 MakeSubnet = Callable[[GraphProto], NetDef]
 Inline = Callable[[GraphProto], List[str]]
+
+
+def known_of(value: ValueInfoProto) -> Known:
+    """Data type and dimensions of a declared value; None for what is unknown."""
+    if value.type.sequence_type is not None or value.type.optional_type is not None:
+        return np.dtype(object), () if value.type.sequence_type is None else (None,)
+    tensor = value.type.tensor_type
+    if tensor is None:
+        return None, None
+    dims: Optional[Dims] = None
+    if tensor.shape is not None:
+        sizes = [dim.dim_value for dim in tensor.shape.dim]
+        dims = tuple(None if size is None or size < 0 else size for size in sizes)
+    return BLOB_DTYPES.get(tensor.elem_type), dims
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,10 @@ class Node:
     def get_graph(self, name: str) -> NetDef:
         """The graph attribute, translated."""
         return self.make_subnet(self._attribute(name, GraphProto, None, "a graph"))
+
+    def declared_outputs(self, name: str) -> List[Known]:
+        """What the graph attribute declares of its outputs."""
+        return [known_of(value) for value in self._attribute(name, GraphProto, None, "a graph").output]
 
     def inline(self, name: str) -> List[str]:
         """Translate the graph attribute in place of the node; the blobs of its outputs."""

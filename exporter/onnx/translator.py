@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
 from exporter.common.builder import NetBuilder
-from exporter.common.open_shapes import Dims
 from exporter.common.options import Progress
 from exporter.common.rules import MISSING
 from exporter.onnx.definitions import function_body, undefined
 from exporter.onnx.functions import Body, Functions
 from exporter.onnx.narrow import format_of, narrowed, round_to, store
-from exporter.onnx.node import Node, Operators, attributes_of
+from exporter.onnx.node import Known, Node, Operators, attributes_of, known_of
 from exporter.onnx.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto
 from exporter.onnx.rules import find_rule
 from exporter.onnx.structure import defined, needed, ordered, require_distinct, title
@@ -34,7 +33,6 @@ _RESULTS: Dict[str, Any] = {  # the data types of results
 }
 _DEEPEST = 32  # levels of nested graphs and functions
 OnProblem = Callable[[NodeProto, str], None]
-Known = Tuple[Optional["np.dtype[Any]"], Optional[Dims]]
 
 
 @dataclass(frozen=True)
@@ -92,20 +90,6 @@ class Scope:
 def read_hints(graph: GraphProto) -> Dict[str, Known]:
     """The types and shapes that the graph declares for its outputs."""
     return {value.name: known_of(value) for value in graph.output}
-
-
-def known_of(value: ValueInfoProto) -> Known:
-    """Data type and dimensions of a declared value; None for what is unknown."""
-    if value.type.sequence_type is not None or value.type.optional_type is not None:
-        return np.dtype(object), () if value.type.sequence_type is None else (None,)
-    tensor = value.type.tensor_type
-    if tensor is None:
-        return None, None
-    dims: Optional[Dims] = None
-    if tensor.shape is not None:
-        sizes = [dim.dim_value for dim in tensor.shape.dim]
-        dims = tuple(None if size is None or size < 0 else size for size in sizes)
-    return BLOB_DTYPES.get(tensor.elem_type), dims
 
 
 def declare(value: ValueInfoProto, scope: Scope, names: Sequence[Optional[str]], rounds: bool) -> None:

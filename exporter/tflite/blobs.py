@@ -2,7 +2,8 @@
 
 TFLite's pictures are (N, H, W, C); the runtime's convolutions need (N, C, H, W). So a tensor has up to two forms: one
 in the source's order and one with the channels first. A rule reads and writes the form that suits it; the other form is
-made by a transposition when it is first asked for. The blob in the source's order has the tensor's name.
+made by a transposition when it is first asked for. The blob in the source's order has the tensor's name. Of the names
+of all that TensorFlow's converter fused into a tensor, which it joins by semicolons, that is the first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from exporter.tflite.weights import content_of, quantization_of
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
-_SUFFIX = "_nchw"
+_SUFFIX, _BETWEEN_NAMES = "_nchw", ";"
 _LARGEST_STATE = 1 << 26  # elements, which the file need not contain
 
 
@@ -149,7 +150,7 @@ class Blobs:
     def _name(self, tensor: Tensor, channels_first: bool) -> str:
         if not channels_first and tensor.index in self._names:
             return self._names[tensor.index]
-        return self.net.fresh(tensor.name + _SUFFIX * channels_first)
+        return self.net.fresh(tensor.name.split(_BETWEEN_NAMES)[0] + _SUFFIX * channels_first)
 
     def _reordered(self, tensor: Tensor, channels_first: bool) -> str:
         source = self._forms[tensor.index, not channels_first]

@@ -3,53 +3,69 @@
 pair = to_caffe2(pair)
 pair.save("folder")                            # init_net.pb and predict_net.pb for Caffe2
 
-TFLite's operators on int8 become those of Caffe2's mobile era on bytes: Int8Conv and its kin. They requantise like
-gemmlowp, so that a result may be a step of its scale away.
+TFLite's operators on int8 and uint8 become those of Caffe2's mobile era on bytes: Int8Conv and its kin. They requantise
+like gemmlowp, so that a result may be a step of its scale away. Inputs and outputs keep their types.
 """
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Optional, Tuple
 
-from exporter.to_caffe2.integers import Bytes
+from exporter.common.shapes import Shapes, check_names
+from exporter.to_caffe2 import floats, integers, pad, resize  # noqa: F401  (their rules)
+from exporter.to_caffe2.bytes import Bytes
 from optimize.rewriting.program import Program
 from optimize.rewriting.weights import with_unpacked_fills
 from runtime_arm.errors import ArmnetError, ExportError, OperatorError
-from runtime_arm.netdef import OperatorDef
+from runtime_arm.netdef import Argument, NetDef, OperatorDef
+from runtime_arm.netdef.values import NARROW_TENSORS
 from runtime_arm.pair.pair import Pair
+from runtime_arm.records import replace
 
 
-def to_caffe2(pair: Pair) -> Pair:
-    """The pair that computes the same with Caffe2's operators alone.
+def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
+    """The pair that computes the same with Caffe2's operators alone. shapes: for inputs whose sizes are open.
 
     OperatorError, naming the operator, if Caffe2 has none that means the same, or if its kernels refuse the scales.
     """
-    program = Program.of(pair.check())
+    pair = _with_shapes(pair.check(), shapes or {})
+    program = Program.of(pair)
     made = Bytes(program)
     ops: List[OperatorDef] = []
     sources: List[OperatorDef] = []  # of each of ops
     for op in program.net.op:
         try:
             _check_nets(op)
-            for part in _of_caffe2(op, program):
-                ops += made.translated(part)
+            ops += made.translated(op)
             sources += [op] * (len(ops) - len(sources))
         except ArmnetError as error:
             raise error if isinstance(error, OperatorError) else OperatorError(op, str(error)) from error
+    ops, sources = _with_plain_outputs(ops, sources, made)
     read = {name for op in ops for name in op.reads()}
     kept = [op for op in program.weights.init_net.op if read.intersection(op.output) and op.output[0] not in made.fills]
     init = with_unpacked_fills(program.weights.init_net.replace(op=tuple(kept)))
     fills = [*init.op, *made.fills.values()]
     names = [name for op in fills for name in op.output]
     inputs = [name for name in program.net.external_input if name not in program.weights]
-    net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names))
-    init = init.replace(op=tuple(fills), external_output=tuple(names))
+    net = program.net.replace(op=tuple(ops), external_input=(*inputs, *names), arg=_arguments(program.net))
+    init = init.replace(op=tuple(fills), external_output=tuple(names), arg=_arguments(init))
     result = pair.replace(init_net=init, predict_net=net, tuning=None).check()
     for place, refusal in Program.of(result).inference_refusals.items():
         # What the pair's own operator refuses, too, are sizes that were taken for open ones.
         if all(program.specs(name)[0] is not None for name in sources[place].output if name):
             raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
     return result
+
+
+def _arguments(net: NetDef) -> Tuple[Argument, ...]:
+    """The net's, but for the one about tensors that armnet's own files hold in fewer bytes."""
+    return tuple(arg for arg in net.arg if arg.name != NARROW_TENSORS)
+
+
+def _with_shapes(pair: Pair, shapes: Shapes) -> Pair:
+    check_names(shapes, pair.inputs)
+    named = {name: tuple(shape) for name, shape in shapes.items()}
+    return pair.replace(inputs=tuple(replace(info, shape=named.get(info.name, info.shape)) for info in pair.inputs))
 
 
 def _check_nets(op: OperatorDef) -> None:
@@ -64,41 +80,18 @@ def _check_nets(op: OperatorDef) -> None:
             raise ExportError(f"Caffe2 takes outputs by name, and its net {net.name!r} does not write {op.output[0]!r}")
 
 
-def _of_caffe2(op: OperatorDef, program: Program) -> List[OperatorDef]:
-    """ONNX's operators that Caffe2 has, too, but not quite: the Sign of NaN is 0 there."""
-    if op.full_type == "onnx.Sign":
-        return [op.replace(domain="")]
-    if op.full_type == "onnx.Softmax":
-        return _softmax(op, program)
-    return _softplus(op, program) if op.full_type == "onnx.Softplus" else [op]
-
-
-def _softmax(op: OperatorDef, program: Program) -> List[OperatorDef]:
-    """Caffe2's makes one row of the axis and all behind it: the axis becomes the last one."""
-    (x,), (y,), dims = op.input, op.output, program.dims(op.input[0])
-    if dims is None:
-        raise ExportError("it is not known how many dimensions it reads")
-    last = len(dims) - 1
-    axis = op.get_int("axis", -1) % len(dims)
-    if axis == last:
-        return [OperatorDef.of("Softmax", [x], [y], name=op.name, axis=last)]
-    order = [*(one for one in range(len(dims)) if one != axis), axis]
-    moved, result = (program.fresh(f"{y}_{what}") for what in ("last", "moved"))
-    return [
-        OperatorDef.of("Transpose", [x], [moved], axes=order),
-        OperatorDef.of("Softmax", [moved], [result], name=op.name, axis=last),
-        OperatorDef.of("Transpose", [result], [y], axes=[order.index(one) for one in range(len(dims))]),
+def _with_plain_outputs(
+    ops: List[OperatorDef], sources: List[OperatorDef], made: Bytes
+) -> Tuple[List[OperatorDef], List[OperatorDef]]:
+    """The operators and their sources, with integers made at the end of what outputs of the net hold as bytes."""
+    names = {name: made.fresh(f"{name}_bytes") for name in made.program.net.external_output if made.holds_bytes(name)}
+    ops = [
+        op.replace(
+            input=tuple(names.get(name, name) for name in op.input),
+            output=tuple(names.get(name, name) for name in op.output),
+        )
+        for op in ops
     ]
-
-
-def _softplus(op: OperatorDef, program: Program) -> List[OperatorDef]:
-    """max(x, 0) + Softplus(-|x|): Caffe2's own overflows where exp(x) does."""
-    x, y = op.input[0], op.output[0]
-    size, opposite, rest, positive = (program.fresh(f"{y}_{what}") for what in ("abs", "negative", "rest", "positive"))
-    return [
-        OperatorDef.of("Abs", [x], [size]),
-        OperatorDef.of("Negative", [size], [opposite]),
-        OperatorDef.of("Softplus", [opposite], [rest]),
-        OperatorDef.of("Relu", [x], [positive]),
-        OperatorDef.of("Add", [positive, rest], [y], name=op.name),
-    ]
+    for name, held in names.items():
+        ops += made.integers_of(held, name)
+    return ops, sources + [sources[-1]] * (len(ops) - len(sources))

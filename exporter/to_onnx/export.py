@@ -7,12 +7,13 @@ model = to_onnx(pair)                          # onnx.ModelProto
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from exporter.common.shapes import Shapes, check_names
 from exporter.onnx.weights import DTYPES
 from exporter.to_onnx.graph import Constants, Graph
 from exporter.to_onnx.operand import ONNX_NUMBERS
@@ -36,8 +37,6 @@ OPSET = 21  # the oldest with every operator that the rules use; nets with newer
 OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # other domains: the first
 
 QDQ, EXACT = "qdq", "exact"  # how integers are written
-
-Shapes = Mapping[str, Sequence[int]]
 
 
 def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None, integers: str = QDQ) -> onnx.ModelProto:
@@ -75,10 +74,7 @@ def _translated(pair: Pair, shapes: Shapes, integers: str) -> Tuple[onnx.ModelPr
     if integers not in (QDQ, EXACT):
         raise UsageError(f"integers can be {QDQ} or {EXACT}; got {integers!r}")
     inputs = [_with_shape(info, shapes) for info in pair.check().inputs]
-    names = [info.name for info in inputs]
-    unknown = shapes.keys() - set(names)
-    if unknown:
-        raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
+    check_names(shapes, inputs)
     net = with_unpacking(pair.predict_net, LOAD)
     _refuse_sequences(net)
     types = Types(OPSET)

@@ -10,8 +10,9 @@ are pictures. All sizes are fixed; an open batch becomes 1.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, List, Mapping, Optional, Set
 
+from exporter.common.shapes import Shapes, check_names
 from exporter.to_tflite.graph import Graph, Operand, drop_unread, fuse_activations, spread_scales
 from exporter.to_tflite.layout import Order, channels_last, held, plain
 from exporter.to_tflite.metadata import NAME, metadata_of, with_labels
@@ -35,8 +36,6 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
-
-Shapes = Mapping[str, Sequence[int]]
 
 
 def save_tflite(pair: Pair, path: AnyPath, *, shapes: Optional[Shapes] = None) -> List[Path]:
@@ -63,10 +62,7 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
     """The model before it is written."""
     rule = pair.meta.get("preprocessing") or {}
     infos = [_with_shape(info, shapes, rule) for info in pair.check().inputs]
-    names = [info.name for info in infos]
-    unknown = shapes.keys() - set(names)
-    if unknown:
-        raise ExportError(f"no input {min(unknown)!r}; the net takes {', '.join(names) or 'none'}")
+    check_names(shapes, infos)
     simple = _simplified(pair.replace(inputs=tuple(infos), tuning=None))
     net = single_assignment(simple.predict_net)
     graph = Graph(names_read(net))

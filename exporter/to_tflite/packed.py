@@ -16,6 +16,7 @@ LEAST_ROW = 4  # elements whose multiples of one number are no accident
 FEW, FEW_ROWS = 1 << 12, 4  # elements, and filters, that are looked at first
 MOST = 127
 
+_HALVES = ("HalfToFloat", "UnpackInt4")  # what they unpack is halves, all or most of it
 Stored = Tuple[Array, Optional[Quantization]]
 
 
@@ -27,7 +28,7 @@ def pack_constants(graph: Graph, pair: Pair) -> None:
         for number, tensor in enumerate(graph.tensors)
         if tensor.value is not None and tensor.value.dtype == np.float32 and tensor.value.size >= LEAST
     }
-    packed = any(op.type == "HalfToFloat" for op in pair.predict_net.op)
+    packed = any(op.type in _HALVES for op in pair.predict_net.op)
     halves, scales = packed or _are_halves(large.values()), list(_scales(pair))
     added: List[Operation] = []
     for number, value in large.items():

@@ -23,6 +23,7 @@ from optimize.rewriting.shapes import first_taken, sample_specs
 from runtime_arm.errors import ArmnetError, UsageError
 from runtime_arm.machine.cores import useful_cores
 from runtime_arm.netdef import NetDef
+from runtime_arm.operators.control.trials import trying
 from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import PROCESSES
@@ -39,6 +40,7 @@ ACCURACY = 1e-4
 Picks = Mapping[int, Option]
 
 
+@trying()
 def pick_engines(
     pair: Pair,
     engines: str = AUTO,

@@ -50,16 +50,22 @@ def interpolations(
 
 
 def _elsewhere(kind: OperatorDef, one: Resampled, size: int, dtype: Any) -> float:
-    low, high, low_weight, high_weight = axis_of_size(kind, size, one.size, dtype)
+    found = resampled_by_tflite(kind, one.axis, size, one.size, dtype)
+    return float(np.abs(matrix_of(one, size) - matrix_of(found, size)).sum(1).max(initial=0) / 2)
+
+
+def resampled_by_tflite(op: OperatorDef, axis: int, size: int, output: int, dtype: Any) -> Resampled:
+    """What a QuantizedResizeBilinear of the dtype does along an axis."""
+    low, high, low_weight, high_weight = axis_of_size(op, size, output, dtype)
     unit = 1 if dtype == np.uint8 else ONE
-    found = _matrix([low, high], [low_weight / unit, high_weight / unit], size)
-    return float(np.abs(_matrix(one.indices, one.weights, size) - found).sum(1).max(initial=0) / 2)
+    return Resampled(axis, np.stack([low, high]), np.stack([low_weight, high_weight]) / np.float64(unit))
 
 
-def _matrix(indices: Any, weights: Any, size: int) -> Array:
+def matrix_of(one: Resampled, size: int) -> Array:
     """The weights of all inputs for each output: (out, size)."""
-    matrix = np.zeros((len(indices[0]), size))
-    for taps, shares in zip(indices, weights):
+    matrix = np.zeros((one.size, size))
+    weights = np.ones(one.indices.shape) if one.weights is None else one.weights
+    for taps, shares in zip(one.indices, weights):
         np.add.at(matrix, (np.arange(len(taps)), taps), shares)
     return matrix
 

@@ -15,13 +15,14 @@ from optimize.quantization.calibration import Calibration, Sample, calibrated
 from optimize.quantization.distinct_layers import with_distinct_layers
 from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.equalize_layers import equalized
-from optimize.quantization.formats import FLOAT32, Grid, grid_of
 from optimize.quantization.integers import blobs_to_calibrate, to_integers
 from optimize.quantization.integers.net import Precision
 from optimize.quantization.integers.products import product_scales
 from optimize.quantization.layers import Layer, layer_name, layers_of
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.pack_weights import pack_weights
+from optimize.quantization.packing.formats import FLOAT32, Grid, grid_of
+from optimize.quantization.packing.narrow_constants import with_half_constants
+from optimize.quantization.packing.pack_weights import pack_weights
 from optimize.quantization.recoloured import InTwoColours
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
 from optimize.quantization.room import with_room
@@ -150,7 +151,8 @@ def _packed(
     """The program with its layers of floats in fewer bits, and those of dynamic range on integers."""
     packed = {layer: one for (weights, layer), one in rounded.items() if choose(layer) == Choice(weights, FLOAT32)}
     program = run_passes_everywhere(corrected(program, packed), [hybrid_layers(choose, done)], Recorder())
-    return run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
+    program = run_passes_everywhere(program, [pack_weights(choose, done, rounded), *REMOVING], Recorder())
+    return with_half_constants(program, choose)
 
 
 # Integers throughout
@@ -285,7 +287,7 @@ class _IntegerNet:
         axis = self._layers[layer].axis
         rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
         scales = product_scales(rows, self._methods.per_tensor)
-        return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
+        return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), -127, 127)
 
     def ranges(self, methods: Sequence[str], samples: Optional[Sequence[Sample]] = None) -> Dict[str, Calibration]:
         """What the net's blobs hold on its samples, or on others, by method."""

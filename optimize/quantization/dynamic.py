@@ -18,6 +18,7 @@ from optimize.quantization.table import DYNAMIC, Choice
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.operators.common.windows import channels_last
 
 CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu")
@@ -50,12 +51,12 @@ class _Hybrid:
         for op in ops:
             if op.domain == "tflite":
                 op = op.replace(input=(op.input[0], name, *op.input[2:]))
-                op = op.with_args(W_scales=[float(scale) for scale in scales])
+                op = op.with_args(W_scales=scales)
             made.append(op)
         restored = integers * scales[:, np.newaxis]
         snr = decibels([noise(filters.reshape(restored.shape), restored)])
         choice = Choice("int8", DYNAMIC)
-        self._done.append(LayerReport(layer.name, choice, weight.nbytes, integers.nbytes + scales.nbytes, snr))
+        self._done.append(LayerReport(layer.name, choice, weight.nbytes, integers.nbytes + stored_nbytes(scales), snr))
         return Rewrite(tuple(made), {name: integers.reshape(filters.shape)})
 
 

@@ -24,6 +24,7 @@ from runtime_arm.pair.pair import Pair
 
 FEW = 10  # samples, which are no picture of what the net will see; parts of them say nothing
 MOST_JUDGED = 32  # samples
+ROOM = 1.0  # dB: a fifth of the noise
 MOST_MISSING = 5.0  # dB; more than that is one sample unlike all others, whose outputs may be all 0
 
 
@@ -83,10 +84,14 @@ class Judge:
             for name, sums in outputs.items()
         }
 
-    def good(self, floats: Floats) -> bool:
-        """Whether that pair is good enough."""
+    def roomy(self, floats: Floats) -> bool:
+        """Whether that pair is good enough with room for more noise; unknown where no ratio is demanded."""
+        return self._demand.snr is not None and self.good(floats, ROOM)
+
+    def good(self, floats: Floats, room: float = 0.0) -> bool:
+        """Whether that pair is good enough. room: how much more is demanded of the ratio, in dB."""
         snr, accept = self._demand
-        if snr is not None and self.ratio(floats).sure < snr:
+        if snr is not None and self.ratio(floats).sure < snr + room:
             return False
         return accept is None or accept(self._build(floats, QuantizationReport()))
 

@@ -14,9 +14,10 @@ from typing import AbstractSet, Callable, List, Optional, Sequence
 import optimize
 from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
-from optimize.quantization.formats import FLOAT32, check_format
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.packing.formats import FLOAT32, check_format
+from optimize.quantization.packing.narrow_constants import with_narrow_nets
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
@@ -109,7 +110,9 @@ def quantize(
     if integers and not (demanding or table):
         snr = GOOD_SNR
     result = _within(pair, builder, given, Demand(snr, accept), report, progress)
-    return with_short_names(optimize.optimize(result, progress=progress) if asked_for != {FLOAT32} else result)
+    if asked_for != {FLOAT32}:
+        result = optimize.optimize(result, progress=progress)
+    return with_narrow_nets(with_short_names(result))
 
 
 def _check_options(asked_for: AbstractSet[str], calibration: str, rounding: str, *, lacks_samples: bool) -> None:
@@ -183,7 +186,11 @@ def _within(
         return build(floats, QuantizationReport())
 
     outputs = Outputs(
-        lambda floats: noise.of(built(floats)), lambda floats: noise.of_each(built(floats)), judge.excess, judge.good
+        lambda floats: noise.of(built(floats)),
+        lambda floats: noise.of_each(built(floats)),
+        judge.excess,
+        judge.good,
+        judge.roomy,
     )
     found = smallest(rows, outputs, progress)
     if found is None:

@@ -18,9 +18,9 @@ import numpy as np
 from optimize.quantization.calibration import GROUP_NBYTES, Sample
 from optimize.quantization.covariances import Inputs, covariances
 from optimize.quantization.filters import Filters, filters_of
-from optimize.quantization.formats import Grid
 from optimize.quantization.kept import Kept
 from optimize.quantization.layers import layer_name
+from optimize.quantization.packing.formats import Grid
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.files import AnyPath
@@ -141,9 +141,9 @@ def _rounded(layer: Filters, weight: Array, grid: Grid, met: Inputs, biases: Bia
     covariance = met.centred if biases == Biases.COUNTED_ON else met.products
     rows = layer.grouped(weight).reshape(groups, count, -1).astype(np.float64)
     scales = layer.grouped(np.broadcast_to(grid.scales, weight.shape)).reshape(rows.shape).astype(np.float64)
-    nearest = np.clip(np.rint(rows / scales), -grid.most, grid.most)
+    nearest = np.clip(np.rint(rows / scales), grid.least, grid.most)
     try:
-        steps = _by_columns(rows, scales, grid.most, covariance)
+        steps = _by_columns(rows, scales, grid, covariance)
     except np.linalg.LinAlgError:
         return None
     before, after = (_noise(tried * scales - rows, covariance) for tried in (nearest, steps))
@@ -162,7 +162,7 @@ def _noise(errors: Array, covariance: Array) -> Array:
     return np.asarray((np.matmul(errors, covariance) * errors).sum(axis=2))
 
 
-def _by_columns(rows: Array, scales: Array, most: int, covariance: Array) -> Array:
+def _by_columns(rows: Array, scales: Array, grid: Grid, covariance: Array) -> Array:
     """The integers, in float64. All arrays are (groups, ...); columns of large inputs go first."""
     order = np.argsort(-np.einsum("gkk->gk", covariance), axis=1)
     left, scales = (np.take_along_axis(one, order[:, np.newaxis], 2) for one in (rows, scales))
@@ -173,7 +173,7 @@ def _by_columns(rows: Array, scales: Array, most: int, covariance: Array) -> Arr
         errors = np.empty((*left.shape[:2], last - first))
         for column in range(first, last):
             scale = scales[..., column]
-            steps[..., column] = np.clip(np.rint(left[..., column] / scale), -most, most)
+            steps[..., column] = np.clip(np.rint(left[..., column] / scale), grid.least, grid.most)
             error = (left[..., column] - steps[..., column] * scale) / inverse[:, column, column, np.newaxis]
             left[..., column:last] -= error[..., np.newaxis] * inverse[:, np.newaxis, column, column:last]
             errors[..., column - first] = error

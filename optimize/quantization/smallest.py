@@ -5,6 +5,9 @@ A layer on floats with packed weights takes as few bytes as one on integers. So 
 while all layers compute on floats: they go to layers whose packed weights make, for each byte, much of the noise that
 has to go from outputs that are too noisy, or much noise in any output, whichever order seems to need fewer bytes. Then
 as few layers as possible compute on floats.
+
+Weights that are just good enough leave no room for the noise of integers. So weights that leave some are tried, too,
+and taken if they need few bytes more, and fewer layers then compute on floats.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.quantization.builders import Floats
-from optimize.quantization.formats import FLOAT16, FLOAT32
+from optimize.quantization.packing.formats import FLOAT16, FLOAT32
 from optimize.quantization.report import LayerReport
 from optimize.rewriting.report import Progress
 
 PARTS = 8  # of the layers that seem to have to stay float, of which each is tried on integers again
+MORE = 0.03  # of the bytes of all weights: what weights that leave room may take more
 LEAST_SHARE = 0.02  # of the bytes of wider weights: less is not worth a try of its own
 
 
@@ -31,12 +35,13 @@ class Found(NamedTuple):
 class Outputs(NamedTuple):
     """What outputs are like with some layers on floats. ratio: of signal to noise of the worst one, in dB. noise: of
     each one, as a share of its signal. excess: the share of each one's noise that has to go. good: whether that is so
-    of all, and they are accepted."""
+    of all, and they are accepted. roomy: whether they would be with more noise."""
 
     ratio: Callable[[Floats], float]
     noise: Callable[[Floats], Mapping[str, float]]
     excess: Callable[[Floats], Mapping[str, float]]
     good: Callable[[Floats], bool]
+    roomy: Callable[[Floats], bool]
 
 
 def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) -> Optional[Found]:
@@ -55,11 +60,28 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
     noise = _packed_alone(layers, outputs, progress)
     orders = by_excess(noise, outputs.excess(Floats(everything, everything)), nbytes), by_noise(noise, nbytes)
     for wide in (FLOAT16, FLOAT32):
-        floats = _widened(orders, nbytes, Floats(everything, everything, wide), good, progress)
-        if floats is not None:
-            wider = Floats(floats.layers - floats.packed, frozenset(), wide)
-            return Found((_fewest(alone, wider, good, progress) or floats) if on_integers else wider, alone)
+        all_packed = Floats(everything, everything, wide)
+        least = _widened(orders, nbytes, all_packed, good, progress)
+        if least is None:
+            continue
+        if not on_integers:
+            return Found(_wider(least), alone)
+        more = _widened(orders, nbytes, all_packed, outputs.roomy, progress)
+        tried = [least] if more is None or _added(least, more, nbytes) > MORE else [*dict.fromkeys((least, more))]
+        found = [_fewest(alone, _wider(one), good, progress) or one for one in tried]
+        return Found(min(found, key=lambda one: len(one.layers)), alone)
     return None
+
+
+def _wider(floats: Floats) -> Floats:
+    """The layers of wider weights alone."""
+    return floats._replace(layers=floats.layers - floats.packed, packed=frozenset())
+
+
+def _added(few: Floats, many: Floats, nbytes: Mapping[str, int]) -> float:
+    """The bytes that the wider weights of many add to those of few, as a share of those of all weights."""
+    taken = [sum(nbytes[layer] for layer in floats.layers - floats.packed) for floats in (few, many)]
+    return (taken[1] - taken[0]) / sum(nbytes.values())
 
 
 def _packed_alone(layers: Sequence[str], outputs: Outputs, progress: Progress) -> Dict[str, Mapping[str, float]]:

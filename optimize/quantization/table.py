@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Mapping, NamedTuple, Tuple
 
-from optimize.quantization.formats import FLOAT32, check_format
+from optimize.quantization.packing.formats import FLOAT32, check_format
 from runtime_arm.errors import UsageError
 
 DYNAMIC = "dynamic"  # quantised while the net runs

@@ -219,7 +219,14 @@ class Executor:
             self._crew = None
 
     @memory_for("planning")
-    def _segment(self, start: int, env: Environment, fetches: Sequence[str], tuned: Tuned = UNTUNED) -> Segment:
+    def _segment(
+        self,
+        start: int,
+        env: Environment,
+        fetches: Sequence[str],
+        tuned: Tuned = UNTUNED,
+        before: Optional[Segment] = None,
+    ) -> Segment:
         engines, workers = tuned.engines, 1 if tuned.workers == THREADS else self._workers
         ops: Sequence[OperatorDef] = self.net.op
         if engines:
@@ -231,7 +238,9 @@ class Executor:
 
             fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
             kept = KeptPlan((self._digest, fed, fetches, outputs, workers), ops, env)
-        return Segment(ops, start, env, fetches, outputs, self._packed, self._border_runner, workers, place, kept)
+        before = before if place is None else None
+        runner = self._border_runner
+        return Segment(ops, start, env, fetches, outputs, self._packed, runner, workers, place, kept, before)
 
     def _leave_to_parent(self) -> None:
         """In a process that the user forked, forget the plans: their memory is shared with the parent, which uses
@@ -306,7 +315,7 @@ class Executor:
             specs = {name: spec_of(value) for name, value in outputs.items() if name}
             env = {name: _inherited(segment.env[name]) for name in segment.survivors if name in segment.env}
             env.update((name, Value(name, spec, FEED_STEP)) for name, spec in specs.items())
-            successor = segment.successors[key] = self._segment(segment.border_at + 1, env, fetches)
+            successor = segment.successors[key] = self._segment(segment.border_at + 1, env, fetches, before=segment)
         self._behind[successor] = segment, key
         self._behind.move_to_end(successor)
         return successor

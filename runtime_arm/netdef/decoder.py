@@ -1,7 +1,8 @@
 """Reads messages of any schema from protobuf's wire format, without protobuf and without copying what is large.
 
 A schema is a table of ``schema.Message``s: netdef.proto's in ``schema.py``, ONNX's in ``exporter/onnx/schema.py``.
-Arrays and views are those of the bytes wherever the machine can use these in place.
+Arrays and views are those of the bytes wherever the machine can use these in place: a protobuf message would hold every
+weight a second time, and the pure-Python parser takes seconds to read them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from runtime_arm.errors import FormatError
-from runtime_arm.netdef.codec import decode_net
 from runtime_arm.netdef.messages import message_class
 from runtime_arm.netdef.values import NetDef
 
@@ -20,7 +19,7 @@ def parse_pbtxt(text: str, source: str = "") -> NetDef:
 
     try:
         text_format.Parse(_RENAMED.sub("device_id", text), message)
-        return decode_net(message.SerializePartialToString(), source)
+        return NetDef.from_bytes(message.SerializePartialToString(), source)
     except (text_format.ParseError, UnicodeError, RecursionError) as error:
         prefix = f"{source}: " if source else ""
         raise FormatError(f"{prefix}not a net in text format: {problem_of(error)}") from None

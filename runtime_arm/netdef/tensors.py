@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from runtime_arm.netdef.values import Array, frozen
 from runtime_arm.netdef.wire import WireError
 
 _MOST_ELEMENTS, _MOST_DIMS = 1 << 60, 32
-_BFLOAT16 = 1
 
 _WIDE_FIELD = {dtypes.FLOAT: "float_data", dtypes.DOUBLE: "double_data", dtypes.INT64: "int64_data"}
 _IN_INT32_DATA = (dtypes.INT32, dtypes.BOOL, dtypes.UINT8, dtypes.INT8, dtypes.UINT16, dtypes.INT16, dtypes.FLOAT16)
@@ -27,7 +26,7 @@ def array_of_fields(**fields: Any) -> Array:
     if dtype is None:
         raise WireError(f"data type {number} is not supported")
     shape = _shape(fields.get("dims", ()))
-    values = _values(fields, number, dtype)
+    values = _values(fields, number, dtype, shape)
     if values.size != math.prod(shape):
         raise WireError(f"dims {list(shape)} need {math.prod(shape)} elements, the data has {values.size}")
     try:
@@ -45,15 +44,19 @@ def _shape(dims: Any) -> tuple[int, ...]:
     return shape
 
 
-def _values(fields: dict[str, Any], number: int, dtype: np.dtype[Any]) -> Array:
+def _values(fields: dict[str, Any], number: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     if number == dtypes.STRING:
         strings = fields.get("string_data", [])
         values = np.empty(len(strings), object)
         values[:] = strings
         return values
     if "raw_data" in fields:
-        bfloat16 = number == dtypes.FLOAT and fields.get("data_format") == _BFLOAT16
-        return _from_bfloat16(fields["raw_data"]) if bfloat16 else _from_raw(fields["raw_data"], dtype)
+        wide = None
+        if fields.get("data_format"):
+            from runtime_arm.netdef.narrow import widened  # few nets need it when they start
+
+            wide = widened(fields["raw_data"], number, fields["data_format"], math.prod(shape))
+        return _from_raw(fields["raw_data"], dtype) if wide is None else wide
     if number in _WIDE_FIELD:
         return np.asarray(fields.get(_WIDE_FIELD[number], ()), dtype)
     if number in _IN_BYTE_DATA and "byte_data" in fields:
@@ -75,12 +78,6 @@ def _from_raw(raw: memoryview, dtype: np.dtype[Any]) -> Array:
     return np.require(np.frombuffer(raw, dtype.newbyteorder("<")), dtype, ["ALIGNED"])
 
 
-def _from_bfloat16(raw: memoryview) -> Array:
-    upper = _from_raw(raw, np.dtype(np.uint16))
-    values: Array = (upper.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return values
-
-
 def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
     pattern = np.dtype(np.uint16) if dtype == np.float16 else np.dtype(np.uint8) if dtype == np.bool_ else dtype
     limits = np.iinfo(pattern)
@@ -91,14 +88,23 @@ def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
     return narrow != 0 if dtype == np.bool_ else narrow.view(dtype)
 
 
-def fields_of_array(array: Array, blanks: int) -> dict[str, Any]:
-    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler."""
+def _narrowed(array: Array) -> Optional[tuple[int, bytes]]:
+    from runtime_arm.netdef.narrow import narrowed  # few nets are written so
+
+    return narrowed(array)
+
+
+def fields_of_array(array: Array, blanks: int, narrow: bool) -> dict[str, Any]:
+    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler, or if it may be
+    narrow, and is small, in fewer bytes, which no reader uses in place."""
     number = dtypes.number_of(array.dtype)
     if number is None:
         raise FormatError(f"an array of {array.dtype.name} has no place in a net")
     fields: dict[str, Any] = {"dims": np.array(array.shape, np.int64), "data_type": number}
     if number == dtypes.STRING:
         fields["string_data"] = [_bytes(item) for item in array.ravel()]
+    elif narrow and (few := _narrowed(array)) is not None:
+        fields["data_format"], fields["raw_data"] = few
     else:
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         fields["name"] = " " * blanks

@@ -22,6 +22,7 @@ else:
     Array = np.ndarray  # not subscriptable before NumPy 1.22
 ArgumentValue = Union[float, int, str, bytes, Array, "NetDef", Sequence[Any]]
 
+NARROW_TENSORS = "narrow_tensors"  # an argument of a net: small tensors may take fewer bytes in a file
 _LONGEST_SHOWN = 120
 _NO_FLOATS = np.zeros(0, np.float32)
 _NO_INTS = np.zeros(0, np.int64)
@@ -280,8 +281,12 @@ class OperatorDef(_Structural):
         return tuple(int(v) for v in self._repeated(name, "ints")) if self.has(name) else tuple(default)
 
     def get_floats(self, name: str, default: Sequence[float] = ()) -> tuple[float, ...]:
-        """The list of floats; ``default`` where the argument is absent."""
-        return tuple(float(v) for v in self._repeated(name, "floats")) if self.has(name) else tuple(default)
+        """The list of floats, which may be a tensor of one dimension, for it takes fewer bytes; ``default`` where the
+        argument is absent."""
+        arg = self.argument(name)
+        if arg is not None and arg.t is not None and arg.t.ndim == 1 and arg.t.dtype == np.float32:
+            return tuple(arg.t.tolist())
+        return tuple(float(v) for v in self._repeated(name, "floats")) if arg is not None else tuple(default)
 
     def get_strs(self, name: str) -> tuple[str, ...]:
         """The list of strings, decoded as UTF-8."""
@@ -352,9 +357,11 @@ class NetDef(_Structural):
 
         Arrays inside are views of ``data``, which must not change afterwards.
         """
-        from runtime_arm.netdef.codec import decode_net
+        from runtime_arm.netdef import schema
+        from runtime_arm.netdef.decoder import decode
 
-        return decode_net(data, source)
+        net: NetDef = decode(schema.NET, data, source)
+        return net
 
     @staticmethod
     def from_text(text: str) -> NetDef:
@@ -363,9 +370,14 @@ class NetDef(_Structural):
 
         return parse_net(text)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the numbers of its small tensors may take fewer bytes in a file (``runtime_arm.netdef.narrow``)."""
+        return any(arg.name == NARROW_TENSORS and arg.i for arg in self.arg)
+
     def to_bytes(self) -> bytes:
         """The net in protobuf's wire format, with repeated scalars as the schema declares them."""
-        from runtime_arm.netdef.codec import encode_net
+        from runtime_arm.netdef.encoder import encode_net
 
         return b"".join(encode_net(self))
 

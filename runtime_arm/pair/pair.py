@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Se
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.netdef.codec import encode_net
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
 from runtime_arm.pair.tuned import TUNING
@@ -131,6 +130,8 @@ class Pair:
 
         ResourceError if the system refuses, NetError or PairError for a pair that could not be loaded again.
         """
+        from runtime_arm.netdef.encoder import encode_net
+
         self.check()
         with replaced_folder(folder) as temporary:
             sha256 = {}

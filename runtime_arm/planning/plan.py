@@ -27,6 +27,7 @@ from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 if TYPE_CHECKING:
     from runtime_arm.planning.kept_plans import KeptPlan
     from runtime_arm.planning.late_feeds import LateFeed
+    from runtime_arm.planning.spare_memory import Blocks
 
 
 class MemoryHabits:
@@ -155,6 +156,7 @@ class Segment:
     that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` by one that waits for the
     others (see ``execution/workers.py``). ``place`` may put steps of a device in the place of others (see
     ``gpu/placement.py``). ``kept`` may know what was planned in an earlier start.
+    ``before`` has run when this one runs (see ``spare_memory.py``).
     """
 
     def __init__(
@@ -169,6 +171,7 @@ class Segment:
         workers: int = 1,
         place: Optional[PlaceSteps] = None,
         kept: Optional[KeptPlan] = None,
+        before: Optional[Segment] = None,
     ):
         draft: Optional[Draft] = None if kept is None else kept.find(packed.traced)
         if draft is None:
@@ -177,11 +180,15 @@ class Segment:
                 kept.keep(draft, packed.traced.unpacked)
         self.env, self.feeds, self.steps, layout, self.border_at = draft
         self.survivors = {*fetched, *self._read_later(ops, packed)}
+        if packed.traced.passing:
+            from runtime_arm.planning.spare_memory import forget
+
+            forget(packed.traced.passing, self.env, self.steps, self._surviving().values())
         self.border: Optional[Border] = None
         self.successors: Dict[Any, Segment] = {}
         self.layout = layout
         self.arena_nbytes, self.liveness_peak_nbytes = layout.nbytes, layout.liveness_peak_nbytes
-        scratch = self._bind(layout, workers > 1)
+        scratch = self._bind(layout, workers > 1, before)
         self.running = [step for step in self.steps if not step.schema.view and step not in layout.elided]
         self.bound = self._bound(scratch, packed, place is None)
         self.runs = [parts[0] for parts in self.bound]
@@ -244,9 +251,15 @@ class Segment:
         self.steps = with_layouts(self.steps, {self.env[name] for name in outputs if name in self.env}, survivors)
         self.env.update(survivors)
 
-    def _bind(self, layout: MemoryPlan, shared: bool) -> Dict[Step, List[Array]]:
+    def _bind(self, layout: MemoryPlan, shared: bool, before: Optional[Segment]) -> Dict[Step, List[Array]]:
         """Allocate the arena and give every value its memory. Returns the scratch buffers of each step."""
-        arena = allocate(layout.nbytes, "the net's arena", shared)
+        if before is None:
+            arena = allocate(layout.nbytes, "the net's arena", shared)
+            self.blocks: Blocks = ((arena, shared),)
+        else:
+            from runtime_arm.planning.spare_memory import arena_behind
+
+            arena, self.blocks = arena_behind(before.blocks, before._surviving().values(), layout.nbytes, shared)
         for value, offset in layout.offsets.items():
             value.bind(view(arena, offset, value.storage))
         for value, home in layout.within.items():

@@ -14,6 +14,7 @@ from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 FEED_STEP = -1  # inputs are written before step 0
+LARGE = 1 << 21  # bytes of content that is computed when a net is planned
 
 
 class Value:

@@ -6,12 +6,12 @@ optimiser) need no special treatment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Set
 
 from runtime_arm.errors import NetError
 from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.planning.steps import FEED_STEP, Choice, Environment, Step, Value
+from runtime_arm.planning.steps import FEED_STEP, LARGE, Choice, Environment, Step, Value
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
 from runtime_arm.registry.shape_inference import blamed_on, infer_operator
@@ -39,6 +39,7 @@ class Memory:
     def __init__(self) -> None:
         self._known: Dict[int, Traced] = {}
         self._unpacked: Optional[UnpackedWeights] = None
+        self.passing: Set[Optional[Value]] = set()  # see ``spare_memory``
 
     def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Traced]:
         """What is known of the operator for inputs like these, with the same constants."""
@@ -122,7 +123,9 @@ class Trace:
             return False
         choice = self._write(index, op, schema, values, results, None if known is None else known.choice)
         if known is None:
-            self._memory.keep(Traced(op, specs, schema, results, choice))
+            passing = self._memory.passing
+            if not passing or passing.isdisjoint([*values, *map(self.env.get, op.output)]):
+                self._memory.keep(Traced(op, specs, schema, results, choice))
             if schema.unpacks and results[0].value is not None:
                 self._memory.has_unpacked(op, specs, results[0].value)
         elif schema.unpacks and self._memory.unpacked is not None:
@@ -184,6 +187,10 @@ class Trace:
         for value in outputs:
             if value.spec.value is not None:
                 value = Value(value.name, value.spec, at, value.spec.value)
+                if value.spec.nbytes >= LARGE:
+                    from runtime_arm.planning.spare_memory import note
+
+                    note(value, inputs, self._memory.passing)
             if value.name:
                 self.env[value.name] = value
         return choice

@@ -49,7 +49,7 @@ def _extent(array: Array) -> _Extent:
     return _Extent(begin, end, array)
 
 
-def _reach(value: Value) -> Tuple[int, int]:
+def reach(value: Value) -> Tuple[int, int]:
     """Where the memory of a value begins and ends. Foreign values are met by many segments."""
     if value.reach is None:
         value.reach = _extent(value.array)[:2]
@@ -70,7 +70,7 @@ class _Memory:
         self._longest = 0
         self._spoiled_by: Dict[Value, str] = {}
         self._extents: Dict[int, _Extent] = {}  # by the identity of the array, which the extent keeps alive
-        self._foreign = sorted([(*_reach(value), value.name) for value in foreign])
+        self._foreign = sorted([(*reach(value), value.name) for value in foreign])
         self._foreign_ends = list(accumulate((end for _, end, _ in self._foreign), max))
 
     def extent(self, array: Array) -> _Extent:

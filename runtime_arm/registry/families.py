@@ -87,8 +87,9 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.norm.standard_gradients": "GroupNormGradient InstanceNormGradient LayerNormGradient",
         "operators.norm.layer": "LayerNorm RMSNorm",
         "operators.rows.lengths": """
-            LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK PackRNNSequence
-            ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence VariableLengthSequencePadding""",
+            LengthsGather LengthsPad LengthsSplit LengthsToOffsets LengthsToWeights LengthsTopK LengthsTopKGradient
+            PackRNNSequence ReversePackedSegs SegmentIdsToLengthWeights UnpackRNNSequence
+            VariableLengthSequencePadding""",
         "operators.linear.caffe2_gradients": "FCGradient FCTransposedGradient",
         "operators.linear.caffe2": "BatchMatMul FC FCTransposed MatMul",
         "operators.conv.locally_connected_gradients": "LC1DGradient LC2DGradient LC3DGradient LCGradient",
@@ -360,6 +361,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
         "operators.norm.fused_relu": "SpatialBNOutputGradient",
         "operators.norm.again": "SpatialBNAgain",
+        "operators.quantised.int4": "UnpackInt4",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },
     "caffe": {

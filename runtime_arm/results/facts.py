@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
+from itertools import islice
+from typing import Dict, FrozenSet, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
@@ -122,23 +123,24 @@ class Facts:
 
     def _maker(self, blob: str) -> Optional[OperatorDef]:
         """The last operator that changed the numbers of a blob."""
-        op = self.writer(blob)
-        while op is not None and op.type in (*PASSIVE, *PARTS) and op.input:
-            before = self.writer(op.input[0])
-            if before is None:
+        found = None
+        for found in self._writers(blob):
+            if found.type not in (*PASSIVE, *PARTS):
                 break
-            op = before
-        return op
+        return found
+
+    def _writers(self, blob: str) -> Iterator[OperatorDef]:
+        """The operators behind a blob along first inputs, the last one first; one that works in place comes once."""
+        for op in reversed(self.net.op):
+            if blob in op.output:
+                yield op
+                if not op.input:
+                    return
+                blob = op.input[0]
 
     def chain(self, blob: str, length: int = 8) -> List[OperatorDef]:
         """The operators behind a blob along first inputs, the last one first, without those that hand numbers on."""
-        found: List[OperatorDef] = []
-        op = self.writer(blob)
-        while op is not None and len(found) < length:
-            if op.type not in PASSIVE:
-                found.append(op)
-            op = self.writer(op.input[0]) if op.input else None
-        return found
+        return list(islice((op for op in self._writers(blob) if op.type not in PASSIVE), length))
 
     def ancestors(self, blob: str) -> FrozenSet[str]:
         """The types of all operators that a blob depends on."""

@@ -14,7 +14,7 @@ from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError, 
 from runtime_arm.netdef import Array
 from training.caffe.files import PHASES, Content, Text, caffemodel_of, input_shapes, named, net_of, weights_of
 from training.caffe.fillers import filled
-from training.caffe.layers import make_layer
+from training.caffe.layers import is_loss, make_layer
 from training.caffe.layers.layer import Layer
 from training.caffe.splits import with_splits
 
@@ -29,12 +29,23 @@ class Parameter(NamedTuple):
     decay: float
 
 
+AUTOMATIC = "(automatic)"  # the name of a loss's top that a text does not state; it is no output
+
+
+def _with_tops(layers: List[Any]) -> List[Any]:
+    """The layers; losses that state no top are given one."""
+    bare = [proto for proto in layers if is_loss(proto.type) and not proto.top]
+    for number, proto in enumerate(bare):
+        proto.top.append(f"{AUTOMATIC}{number or ''}")
+    return layers
+
+
 class Net:
     """``Net(net_text, caffemodel=None, phase="TEST")``: the contents of both files, or their paths.
 
     ``blobs[name]`` and ``params[layer][i]`` are Blobs with ``data`` and ``diff``. ``inputs`` are the tops of input and
-    data layers, which take any shape; ``outputs`` the blobs that no layer reads, in the order in which they are
-    written. FormatError, ExportError or UsageError, naming the layer, for texts, layers and shapes that do not fit.
+    data layers, which take any shape; ``outputs`` the blobs that no layer reads, in the order of their names, as in
+    Caffe. FormatError, ExportError or UsageError, naming the layer, for texts, layers and shapes that do not fit.
     """
 
     def __init__(self, net_text: Text, caffemodel: Optional[Content] = None, phase: str = "TEST", seed: int = 0):
@@ -51,7 +62,8 @@ class Net:
         self.layers: List[Tuple[Any, Layer]] = []
         self._owners: Dict[str, Blob] = {}  # of parameters that layers share, by name
         given = {} if caffemodel is None else weights_of(caffemodel)
-        for proto in with_splits([one for one in self._proto.layer if is_included(one, self._proto.state)]):
+        included = [one for one in self._proto.layer if is_included(one, self._proto.state)]
+        for proto in with_splits(_with_tops(included)):
             self._add(proto, phase == "TRAIN", given.get(proto.name, ()))
         self._wiring = list(self._wired())
         self.outputs = self._unread()
@@ -93,7 +105,8 @@ class Net:
             for key in bottoms:
                 available.pop(key, None)
             available.update(dict.fromkeys(tops))
-        return [name for name, version in available if version > 0 or name not in self.inputs]
+        stated = [key for key in available if not key[0].startswith(AUTOMATIC)]
+        return sorted(name for name, version in stated if version > 0 or name not in self.inputs)
 
     # Passes
 
@@ -226,8 +239,12 @@ class Net:
         if not flags:
             return
         layer.propagate = flags[1:]
+        frozen = [] if self._proto.force_backward else [i for i in range(len(layer.blobs)) if _rate(proto, i) == 0]
+        before = [layer.blobs[index].diff.copy() for index in frozen]
         with np.errstate(all="ignore"):
             results = layer.backward(*diffs)
+        for index, diff in zip(frozen, before):
+            layer.blobs[index].diff[...] = diff
         for key, result, wanted in zip(bottoms, results, flags[1:]):
             if result is not None and wanted:
                 found[key] = found.get(key, np.float32(0)) + np.asarray(result, np.float32)

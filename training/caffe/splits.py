@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, List, Sequence, Tuple
 
+from exporter.caffe.net import title
 from exporter.caffe.prototxt import message_class
+from runtime_arm.errors import ExportError
 from training.caffe.layers import is_loss
 
 Top = Tuple[int, int]  # the layer's number, and the top's
@@ -53,8 +55,12 @@ def _readers(layers: Sequence[Any]) -> Tuple[List[List[Top]], Dict[Top, int]]:
 
 
 def _weights(proto: Any) -> List[float]:
-    stated = list(proto.loss_weight)
-    return stated or [1.0 if is_loss(proto.type) and place == 0 else 0.0 for place in range(len(proto.top))]
+    """The loss weight of each top, 1 for a loss that states none. ExportError unless there is one for each top."""
+    unstated = [1.0] if is_loss(proto.type) and proto.top else [0.0] * len(proto.top)
+    weights = list(proto.loss_weight) or unstated
+    if len(weights) != len(proto.top):
+        raise ExportError(f"{title(proto)}: has {len(proto.top)} tops and {len(weights)} loss weights")
+    return weights
 
 
 def _name(layers: Sequence[Any], top: Top, blob: str, part: int) -> str:

@@ -72,5 +72,7 @@ def packed() -> Iterator[Case]:
     shape: Dict[str, Any] = {"shape": [6, 11]}
     scales = np.array([0.5, 0.25, 2.0], np.float16)
     yield from own("UnpackBlocks", "uint8 3x16", scales, **shape, block_size=32)
+    yield from own("UnpackInt4", "uint8 36", **shape, exponent=120)
+    yield from own("UnpackInt4", "uint8 4787", shape=[9, 1001], exponent=110)
     yield from own("UnpackPalette", "uint8 33", "16", **shape)
     yield from own("UnpackBfloat16", "uint16 6x11")

@@ -11,6 +11,7 @@ _SAME = {"AbsVal": "Abs", "Sigmoid": "Sigmoid", "TanH": "Tanh"}
 @rule(*_SAME)
 def same_in_caffe2(layer: Layer) -> None:
     layer.counts()
+    layer.require(layer.type != "AbsVal" or not layer.in_place, "does not work in place")
     layer.add(_SAME[layer.type])
 
 

@@ -27,6 +27,7 @@ def _axis(layer: Layer) -> Optional[int]:
 def of_softmax(layer: Layer) -> None:
     layer.require(layer.type != "InfogainLoss" or len(layer.bottoms) == 3, "needs its matrix as a third bottom")
     layer.counts(3 if layer.type == "InfogainLoss" else 2, len(layer.tops))
+    layer.require(len(layer.tops) == max(layer.loss_weights, 1), "loss_weight must be given for each top")
     layer.caffe(layer.type, axis=_axis(layer), **_normalization(layer, "VALID"))
 
 
@@ -58,7 +59,8 @@ def contrastive(layer: Layer) -> None:
 
 @rule("Accuracy")
 def accuracy(layer: Layer) -> None:
-    layer.counts(2)
+    """A second top is the accuracy of each class."""
+    layer.counts(2, min(len(layer.tops), 2))
     param = layer.param("accuracy_param")
     ignored = param.ignore_label if param.HasField("ignore_label") else None
     layer.caffe(layer.type, top_k=param.top_k, axis=_axis(layer), ignore_label=ignored)

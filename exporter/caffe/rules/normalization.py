@@ -17,6 +17,7 @@ def batch_norm(layer: Layer) -> None:
     layer.counts()
     param = layer.param("batch_norm_param")
     if not (param.use_global_stats if param.HasField("use_global_stats") else not layer.training):
+        layer.require(layer.rank() != 1, "needs a batch and channels for statistics of the batch")
         layer.caffe("BatchNorm", eps=param.eps)
         return
     layer.require_blobs(3)

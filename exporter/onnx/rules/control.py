@@ -7,6 +7,9 @@ from typing import Any, Sequence
 from exporter.onnx.node import Node, Operators
 from exporter.onnx.rules import rule
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.netdef.dtypes import number_of
+from runtime_arm.operators.control.declared import with_declared
+from runtime_arm.registry.specs import TensorSpec
 
 
 @rule("If")
@@ -23,6 +26,21 @@ def if_(node: Node) -> Operators:
     for index, blob in enumerate(node.inline("then_branch" if condition else "else_branch")):
         node.alias(index, blob)
     return []
+
+
+@rule("Loop", "Scan")
+def loop(node: Node) -> Operators:
+    """The operator, whose body says what the file declares of scanned outputs, if that is all of their shape."""
+    op = node.as_onnx()
+    body, declared = op.get_net("body"), node.declared_outputs("body")
+    carried = len(node.inputs) - (1 if node.type == "Loop" else node.get_int("num_scan_inputs"))
+    scanned = list(zip(body.external_output, declared))[max(carried, 0) :]
+    specs = {
+        name: TensorSpec(tuple(size for size in dims if size is not None), dtype)
+        for name, (dtype, dims) in scanned
+        if dtype is not None and dims is not None and None not in dims and number_of(dtype) is not None
+    }
+    return [op.with_args(body=with_declared(body, specs))]
 
 
 @rule("BatchedScan")

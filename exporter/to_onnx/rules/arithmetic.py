@@ -6,6 +6,7 @@ from typing import List
 
 import numpy as np
 
+from exporter.to_onnx.operand import constant_value, inferred
 from exporter.to_onnx.rules import Call, Results, rule
 from runtime_arm.errors import ExportError
 from runtime_arm.operators.common.casting import LARGEST_HALF, caffe2_dtype
@@ -135,6 +136,18 @@ def half(call: Call) -> Results:
     if call.op.get_bool("clip"):
         x = call.node("Clip", x, call.constant(-LARGEST_HALF), call.constant(LARGEST_HALF))
     return call.node("Cast", x, to=np.dtype(np.float16))
+
+
+@rule("armnet.UnpackInt4")
+def int4(call: Call) -> Results:
+    """Halves, where these hold all numbers exactly."""
+    value = constant_value(inferred(call.op, call.operands)[0])
+    if value is not None:
+        with np.errstate(over="ignore"):
+            halves = value.astype(np.float16)
+        if np.array_equal(halves, value):
+            return call.node("Cast", call.constant(halves), to=np.dtype(np.float32))
+    raise ExportError("its numbers are no halves")
 
 
 @rule("Where", "Conditional", "onnx.Where")

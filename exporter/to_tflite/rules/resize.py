@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import numpy as np
 
 from exporter.to_tflite.graph import Operand
 from exporter.to_tflite.layout import channels_last, plain
 from exporter.to_tflite.rules import Call, Results, rule
+from optimize.layers.pictures import matrix_of
 from runtime_arm.errors import ExportError
-from runtime_arm.netdef import Array
 from runtime_arm.operators.common.resampling import Resampled
 from runtime_arm.operators.common.windows import channels_last as has_channels_last
 from runtime_arm.operators.image import caffe2, onnx
@@ -78,17 +78,6 @@ def _reads_the_same(one: Resampled, size: int, type: str, options: Dict[str, boo
     high = np.minimum(np.ceil(place), size - 1).astype(np.int64) if half else np.minimum(low + 1, size - 1)
     share = np.maximum(place, 0) - low if not half else place - np.floor(place)
     share = np.where(place < 0, 0, share)
-    wanted = _matrix(one.indices, one.weights, size)
-    found = _matrix(
-        np.stack([np.clip(low, 0, size - 1), np.clip(high, 0, size - 1)]), np.stack([1 - share, share]), size
-    )
-    return bool(np.abs(wanted - found).max(initial=0) < _TOLERANCE * max(size, 1))
-
-
-def _matrix(indices: Array, weights: Optional[Array], size: int) -> Array:
-    """The weights of all inputs for each output: (out, size)."""
-    matrix = np.zeros((indices.shape[1], size))
-    weights = np.ones(indices.shape) if weights is None else weights
-    for taps, shares in zip(indices, weights):
-        np.add.at(matrix, (np.arange(len(taps)), taps), shares)
-    return matrix
+    taps = np.stack([np.clip(low, 0, size - 1), np.clip(high, 0, size - 1)])
+    found = Resampled(one.axis, taps, np.stack([1 - share, share]))
+    return bool(np.abs(matrix_of(one, size) - matrix_of(found, size)).max(initial=0) < _TOLERANCE * max(size, 1))

@@ -15,6 +15,7 @@ from optimize.quantization.integers.activations import following
 from optimize.quantization.integers.net import INT8, IntegerNet, Scale
 from optimize.quantization.integers.rules import rule
 from optimize.quantization.layers import layer_name
+from optimize.quantization.packing.formats import short_scales
 from optimize.quantization.signal import decibels, noise
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
@@ -25,10 +26,10 @@ _MOST_WEIGHT = 127
 
 
 def filter_scales(rows: Array) -> Array:
-    """One scale for each row, with which its largest magnitude becomes 127: float32, positive."""
+    """One scale for each row, with which its largest magnitude becomes 127 or close to it: float32, positive, of 16
+    bits."""
     largest = np.abs(rows).max(axis=1, initial=0).astype(np.float32)
-    scales: Array = np.maximum(largest, np.float32(1e-12)) / np.float32(_MOST_WEIGHT)
-    return scales
+    return short_scales(np.maximum(largest, np.float32(1e-12)) / np.float32(_MOST_WEIGHT))
 
 
 def product_scales(rows: Array, per_tensor: bool) -> Array:
@@ -61,12 +62,13 @@ def windows_of(net: IntegerNet, x: str, w: str, op: OperatorDef) -> Optional[Win
 
 
 def window_arguments(window: Window) -> Dict[str, Any]:
-    """Under ONNX's names."""
-    return {
-        "strides": list(window.stride),
-        "dilations": list(window.dilation),
-        "pads": [*window.head, *window.tail],
+    """Under ONNX's names, without those that have their defaults."""
+    arguments = {
+        "strides": (list(window.stride), 1),
+        "dilations": (list(window.dilation), 1),
+        "pads": ([*window.head, *window.tail], 0),
     }
+    return {name: numbers for name, (numbers, default) in arguments.items() if set(numbers) != {default}}
 
 
 @rule("Conv", "ConvRelu", "onnx.Conv")
@@ -81,7 +83,8 @@ def convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     window = windows_of(net, op.input[0], op.input[1], op)
     if window is None or min(window.head + window.tail) < 0:
         return "its padding depends on sizes that are open"
-    arguments = {**window_arguments(window), "group": op.get_int("group", 1)}
+    group = op.get_int("group", 1)
+    arguments = {**window_arguments(window), **({} if group == 1 else {"group": group})}
     add_product(net, op, "QuantizedConv", (weights, _taps_first), bias, True, arguments)
     return None
 
@@ -166,6 +169,8 @@ def add_product(
     bias = np.zeros(len(filters)) if bias is None else bias
     if net.precision.correct_biases:
         bias = bias - _shift(net, op, (restored - matrix).reshape(filters.shape), arguments.get("group", 1), last)
+    if net.dtype == INT8 and not net.precision.per_tensor:
+        rows, scales = _with_room(rows, scales, matrix, bias, x_scale)
     inputs: List[str] = [
         x,
         net.weight("int8", rows.reshape(filters.shape)),
@@ -180,11 +185,20 @@ def add_product(
         net.write(output, y_scale, last),
         **arguments,
         **x_scale.of("X"),
-        W_scales=[float(scale) for scale in scales],
-        W_zero_point=0,
+        W_scales=scales,
         **y_scale.of("Y"),
         activation=activation,
     )
+
+
+def _with_room(rows: Array, scales: Array, matrix: Array, bias: Array, x: Scale) -> Tuple[Array, Array]:
+    """The rows and scales, with larger scales for filters so close to 0 that int32 could not hold their bias."""
+    least = (np.abs(bias) / (float(x.scale) * _MOST_BIAS)).astype(np.float32)
+    narrow = scales < least
+    if not bool(narrow.any()):
+        return rows, scales
+    scales = short_scales(np.where(narrow, 2 * least, scales))
+    return np.where(narrow[:, np.newaxis], quantised_rows(matrix, scales), rows), scales
 
 
 def _shift(net: IntegerNet, op: OperatorDef, errors: Array, group: int, last: bool) -> Array:

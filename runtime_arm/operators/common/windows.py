@@ -140,11 +140,12 @@ def caffe2_list(op: OperatorDef, name: str, suffixes: str) -> List[int]:
     return values
 
 
-def caffe2_window(op: OperatorDef, image: Sequence[int]) -> Window:
+def caffe2_window(op: OperatorDef, image: Sequence[int], pool: bool = False) -> Window:
     """The window of a Caffe2 convolution or pool (conv_pool_op_base.h).
 
     kernel, stride, dilation (1), pad (0: heads, then tails), legacy_pad (0 none, 1 VALID, 2 SAME, 3 Caffe's pooling),
-    global_pooling. Output sizes are rounded down, or up with legacy_pad 3.
+    global_pooling. Output sizes are rounded down, or up with legacy_pad 3. A pool of one dimension takes arguments of
+    two, of which it reads the first.
     """
     legacy = op.get_int("legacy_pad", NOTSET)
     if legacy not in (NOTSET, VALID, SAME, CAFFE_POOLING):
@@ -160,6 +161,8 @@ def caffe2_window(op: OperatorDef, image: Sequence[int]) -> Window:
     stride = caffe2_list(op, "stride", "hw") or [1] * ndim
     dilation = caffe2_list(op, "dilation", "hw") or [1] * ndim
     pads = pads or [0] * (2 * ndim)
+    if pool and len(image) == 1 and not whole:
+        kernel, stride, dilation, pads, ndim = kernel[:1], stride[:1], dilation[:1], pads[:: len(pads) // 2], 1
     if whole:
         if any(pads) or set(stride) | set(dilation) != {1}:
             raise ArgumentError(op, "global_pooling takes neither pads nor strides nor dilations")

@@ -12,6 +12,7 @@ import numpy as np
 
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.operators.control.trials import require_small_trip
 from runtime_arm.registry.schema import Branch, DataDependent, axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -117,13 +118,19 @@ def while_reference(op: OperatorDef, nets: SubNets, condition: Array, *inputs: A
         names = [name for name in _writes(net) if name in kept]
         if net.op:
             read = {name: state[name] for name in net.captures() if name in state}
-            state.update(zip(names, nets.run(net, read, names)))
+            state.update(zip(names, _trip(op, nets, net, read, names)))
 
     while True:
         advance(test)
         if not _holds(op, state[op.input[0]]):
             return [state.get(name) for name in op.output]
         advance(body)
+
+
+def _trip(op: OperatorDef, nets: SubNets, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> List[Any]:
+    results = nets.run(net, feeds, fetches)
+    require_small_trip(op.signature, results)
+    return results
 
 
 def _accumulators(body: NetDef, read: int, written: int, state: Sequence[Any]) -> Accumulators:
@@ -140,6 +147,17 @@ def _stacked(op: OperatorDef, slices: Sequence[Any], spec: Optional[TensorSpec])
     if spec is None:
         raise ShapeError(op, "the body never ran, and the shape of its scanned output depends on data")
     return np.zeros((0, *spec.shape), spec.dtype)
+
+
+def _specs_of_none(
+    nets: SubNets, body: NetDef, feeds: Mapping[str, TensorSpec], names: Sequence[str]
+) -> List[Optional[TensorSpec]]:
+    """The specs of what a body that never ran would have given: what follows from inputs like these, else what its file
+    declares."""
+    from runtime_arm.operators.control.declared import declared  # loops that run do without
+
+    known = declared(body)
+    return [known.get(name) if spec is None else spec for name, spec in zip(names, nets.infer(body, feeds, names))]
 
 
 def _spec(array: Any) -> TensorSpec:
@@ -177,7 +195,7 @@ def loop_reference(
                 state, more = rest
                 scanned = [[*slices, *others] for slices, others in zip(scanned, more)]
                 break
-        results = nets.run(body, named, body.external_output)
+        results = _trip(op, nets, body, named, body.external_output)
         goes_on = condition is None or _holds(op, results[0])
         state = results[1 : 1 + len(state)]
         for slices, one in zip(scanned, results[1 + len(state) :]):
@@ -186,7 +204,7 @@ def loop_reference(
     specs: List[Optional[TensorSpec]] = [None] * len(scanned)
     if scanned and trip == 0:
         feeds = {name: _spec(array) for name, array in _named(body, trip, goes_on, state).items()}
-        specs = nets.infer(body, feeds, body.external_output[1 + len(state) :])
+        specs = _specs_of_none(nets, body, feeds, body.external_output[1 + len(state) :])
     return [*growing.joined(state), *(_stacked(op, slices, spec) for slices, spec in zip(scanned, specs))]
 
 
@@ -262,14 +280,15 @@ def scan_reference(op: OperatorDef, nets: SubNets, *inputs: Any) -> List[Any]:
     growing = _accumulators(body, 0, 0, states)
     for elements in zip(*slices):
         given = [*growing.take(states), *elements]
-        results = nets.run(body, dict(zip(body.external_input, given)), body.external_output)
+        results = _trip(op, nets, body, dict(zip(body.external_input, given)), body.external_output)
         states = results[: len(states)]
         for stack, one in zip(scanned, results[len(states) :]):
             stack.append(one)
     specs: List[Optional[TensorSpec]] = [None] * len(scanned)
     if length == 0:
         taken = [*map(_spec, states), *(TensorSpec(x.shape[1:], x.dtype) for x in slices)]
-        specs = nets.infer(body, dict(zip(body.external_input, taken)), body.external_output[len(states) :])
+        feeds = dict(zip(body.external_input, taken))
+        specs = _specs_of_none(nets, body, feeds, body.external_output[len(states) :])
     whole = growing.joined(states)
     return [*whole, *(_joined(op, i, stack, spec) for i, (stack, spec) in enumerate(zip(scanned, specs)))]
 

@@ -27,13 +27,13 @@ def relu_gradient(y: Array, dy: Array, dx: Array, t: Array, u: Array) -> None:
 
 
 def _leaky(y: Any, dy: Any, alpha: float) -> Any:
-    return np.where(y > 0, dy, alpha * dy)
+    return np.where(y >= 0, dy, alpha * dy)
 
 
 @slope("LeakyReluGradient", "y dy", _leaky, scratch=2, check=must_exceed("alpha", 0), alpha=0.01)
 def leaky_relu_gradient(y: Array, dy: Array, dx: Array, t: Array, u: Array, alpha: float) -> None:
-    """dX = dY where Y > 0, else alpha dY. alpha must be positive: otherwise the sign of Y is not that of X."""
-    np.greater(y, level(0, y), out=truths(t))
+    """dX = dY where Y >= 0, else alpha dY. alpha must be positive: otherwise the sign of Y is not that of X."""
+    np.greater_equal(y, level(0, y), out=truths(t))
     np.copyto(u, truths(t))
     u *= 1 - alpha
     u += alpha

@@ -23,13 +23,22 @@ Terms = Callable[..., Any]  # (dc, a, b[, c]) -> the terms of dA or dB, of C's s
 Into = Callable[..., None]  # (dc, a, b[, c], out)
 
 
-def _declare(type: str, to_a: Terms, to_b: Terms, a_into: Into, b_into: Into, doc: str, inputs: int = 3) -> None:
+def _in_order(type: str, inputs: Sequence[Any]) -> Sequence[Any]:
+    """dC, A, B and perhaps C. Division may have B, C, dC instead, for of A only the shape counts, which C has."""
+    if type != "DivGradient" or len(inputs) == 4:
+        return inputs
+    b, c, dc = inputs
+    return dc, c, b, c
+
+
+def _declare(type: str, to_a: Terms, to_b: Terms, a_into: Into, b_into: Into, doc: str, inputs: Any = 3) -> None:
     """Declares the gradient of C = f(A, B): inputs dC, A, B and perhaps C; outputs dA and dB.
 
     to_a, to_b: what each element of dC contributes, in float64. a_into, b_into: the same with ``out``.
     """
 
-    def shape(op: OperatorDef, dc: TensorSpec, a: TensorSpec, b: TensorSpec, *c: TensorSpec) -> List[TensorSpec]:
+    def shape(op: OperatorDef, *given: TensorSpec) -> List[TensorSpec]:
+        dc, a, b, *c = _in_order(type, given)
         same_floats(op, *(spec.with_shape(()) for spec in (dc, a, b, *c)))
         full = broadcast(op, (a, b), (a.shape, second_shape(op, a, b)))
         require(op, dc.shape == full, f"dC must have the shape {list(full)} of C", dc, a, b)
@@ -41,20 +50,21 @@ def _declare(type: str, to_a: Terms, to_b: Terms, a_into: Into, b_into: Into, do
     schema = operator(type, inputs=inputs, outputs=2, dtypes=FLOATS, inplace={0: 0})(shape)
 
     @schema.reference
-    def reference(op: OperatorDef, dc: Array, a: Array, b: Array, *c: Array) -> List[Any]:
+    def reference(op: OperatorDef, *given: Array) -> List[Any]:
+        dc, a, b, *c = _in_order(type, given)
         fitted = b.reshape(second_shape(op, TensorSpec.known(a), TensorSpec.known(b)))
         wide = [x.astype(np.float64) for x in (dc, a, fitted, *c)]
         da, db = sum_to(to_a(*wide), a.shape), sum_to(to_b(*wide), fitted.shape)
         return [da.astype(a.dtype), db.reshape(b.shape).astype(b.dtype)]
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        dc, a, b = (spec for spec in inputs[:3] if spec is not None)
+        dc, a, b = _in_order(type, inputs)[:3]
         stretched = [stretched_axes(dc.shape, a.shape), stretched_axes(dc.shape, second_shape(op, a, b))]
         return [TensorSpec(dc.shape, dc.dtype)] if any(stretched) else []
 
     @schema.kernel("NUMPY", supports=only_for(FLOAT32_64), scratch=scratch)
     def kernel(call: Call) -> Run:
-        dc, a, b, *c = call.inputs
+        dc, a, b, *c = _in_order(type, call.inputs)
         fit = second_shape(call.op, TensorSpec(a.shape, a.dtype), TensorSpec(b.shape, b.dtype))
         operands = [dc, a, b.reshape(fit), *c]
         parts = ((b_into, call.outputs[1].reshape(fit) if len(call.outputs) > 1 else None), (a_into, call.outputs[0]))
@@ -127,8 +137,8 @@ _declare(
     lambda dc, a, b, c: -dc * c / b,
     _over_b,
     _quotient,
-    f"Inputs dC, A, B, C. dA = dC / B, dB = -dC C / B. {_STRETCHED} Only A's shape counts.",
-    inputs=4,
+    f"Inputs dC, A, B, C, or B, C, dC. dA = dC / B, dB = -dC C / B. {_STRETCHED} Only A's shape counts.",
+    inputs=(3, 4),
 )
 
 

@@ -7,4 +7,5 @@ from runtime_arm.registry.gradients import no_gradient
 
 for _family in ("operators.fills.caffe2", "operators.fills.random"):
     no_gradient(*FAMILIES[""][_family].split(), stops=True)
-no_gradient("Shape", "Size", "HasElements", "IsEmpty", "LengthsToShape", "Range")
+no_gradient("Size", "Range", stops=True)
+no_gradient("Shape", "HasElements", "IsEmpty", "LengthsToShape")

@@ -119,7 +119,8 @@ def _declare_uniform(type: str, dtype: Any, draw: Callable[..., Any], doc: str) 
     @schema.reference
     def reference(op: OperatorDef, *inputs: Array) -> List[Any]:
         low, high = bounds(op, inputs)
-        require_order(op, low, high)
+        if low != high:  # as inputs they may be equal
+            require_order(op, low, high)
         shape = filled_shape(op, TensorSpec.known(inputs[0]) if inputs else None)
         return [np.asarray(draw(generator(op), low, high, shape)).astype(dtype)]
 

@@ -45,16 +45,16 @@ def batch_gather_gradient_reference(op: OperatorDef, data: Array, indices: Array
     return [total.astype(data.dtype)]
 
 
-@operator("BooleanMaskGradient", inputs=2, dtypes=FLOATS)
-def boolean_mask_gradient(op: OperatorDef, dy: TensorSpec, mask: TensorSpec) -> List[TensorSpec]:
+@operator("BooleanMaskGradient", inputs=2)
+def boolean_mask_gradient(op: OperatorDef, mask: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
     """dX = dY at the rows whose mask is true, 0 elsewhere."""
-    fits = dy.ndim > 0 and mask.ndim == 1 and mask.dtype == np.bool_
-    require(op, fits, "the mask must be a vector of bool, and dY have rows", dy, mask)
+    fits = dy.ndim > 0 and dy.dtype.kind == "f" and mask.ndim == 1 and mask.dtype == np.bool_
+    require(op, fits, "the mask must be a vector of bool, and dY have rows of floats", dy, mask)
     return [dy.with_shape((mask.shape[0], *dy.shape[1:]))]
 
 
 @boolean_mask_gradient.reference
-def boolean_mask_gradient_reference(op: OperatorDef, dy: Array, mask: Array) -> List[Any]:
+def boolean_mask_gradient_reference(op: OperatorDef, mask: Array, dy: Array) -> List[Any]:
     count = int(np.count_nonzero(mask))
     require(op, len(dy) == count, f"the mask selects {count} rows, but dY has {len(dy)}")
     dx = np.zeros((len(mask), *dy.shape[1:]), dy.dtype)

@@ -28,7 +28,7 @@ def batch_gather(forward: Forward) -> Backward:
 
 @gradient("BooleanMask")
 def boolean_mask(forward: Forward) -> Backward:
-    return forward.by("BooleanMaskGradient", [forward.gradient(), forward.input(1)], [0])
+    return forward.by("BooleanMaskGradient", [forward.input(1), forward.gradient()], [0])
 
 
 no_gradient("OneHot", "BatchOneHot", "SegmentOneHot", stops=True)

@@ -97,7 +97,8 @@ def batch_bucket_one_hot(
 ) -> List[TensorSpec]:
     """Column j of X becomes lengths[j] + 1 columns of Y, float32: 1 for the bucket that X falls into.
 
-    The boundaries of a column ascend; a bucket includes its upper one.
+    The boundaries of a column ascend; a bucket includes its upper one. Of the buckets between equal boundaries X falls
+    into the middle one.
     """
     columns = lengths.shape[0] if _is_vector(lengths, np.int32) else -1
     require(
@@ -117,7 +118,8 @@ def batch_bucket_one_hot_reference(op: OperatorDef, x: Array, lengths: Array, bo
     y = np.zeros((x.shape[0], boundaries.size + x.shape[1]), np.float32)
     start = 0
     for column, length in enumerate(lengths.tolist()):
-        bucket = _bucket(x[:, column], boundaries[start : start + length])
+        bounds, values = boundaries[start : start + length], x[:, column]
+        bucket = (np.searchsorted(bounds, values, "left") + np.searchsorted(bounds, values, "right")) // 2
         y[np.arange(x.shape[0]), start + column + bucket] = 1
         start += length
     return [y]

@@ -98,8 +98,7 @@ def _joined(forward: Forward, axis: Optional[int] = None) -> Backward:
             parts.append(f"_{part}_no_grad")
             ops.append(forward.make("ConstantFill", [part], parts[-1:], copy=False, value=0.0))
     joined = forward.make("Concat", parts, [dx, f"_{dx}_dims"], copy=False)
-    copied = tuple(arg for arg in forward.op.arg if arg.name != "split")
-    joined = joined.replace(arg=copied) if axis is None else joined.with_args(axis=axis)
+    joined = joined.replace(arg=forward.op.arg) if axis is None else joined.with_args(axis=axis)
     return forward.result([*ops, joined], {0: dx})
 
 
@@ -142,7 +141,17 @@ def float_to_half(forward: Forward) -> Backward:
 
 
 no_gradient("StopGradient", stops=True)
-no_gradient("ResizeLike", "SequenceMask")
+no_gradient("ResizeLike")
+
+
+@gradient("NanCheck")
+def nan_check(forward: Forward) -> Backward:
+    return forward.by("NanCheck", [forward.gradient()], [0])
+
+
+@gradient("SequenceMask")
+def sequence_mask(forward: Forward) -> Backward:
+    return forward.by("SequenceMask", [forward.gradient(), *[n for n in forward.given(1) if n]], [0], grad=1)
 
 
 @gradient("Reshape", "Flatten", "Squeeze", "Unsqueeze", domain="onnx")

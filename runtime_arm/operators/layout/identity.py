@@ -22,7 +22,13 @@ def copy(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     return [x]
 
 
-copy.alias("AliasWithName", "CopyCPUToCPU", "CopyFromCPUInput", "NegateGradient")
+copy.alias("AliasWithName", "CopyCPUToCPU", "CopyFromCPUInput")
+
+
+@operator("NegateGradient", inplace={0: 0}, view=True)
+def negate_gradient(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = X; its gradient is -dY."""
+    return [x]
 
 
 @operator("CopyOnDeviceLike", inputs=2, view=True)

@@ -82,33 +82,41 @@ def trilu_numpy(call: Call) -> Run:
 def sequence_mask(op: OperatorDef, x: TensorSpec, numbers: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """X, with ``fill_val`` (-infinity; 0 with ``grad``) where the mask is set.
 
-    Dimensions from ``axis`` (1) on are the columns. ``mode`` says where the mask is set. sequence: from column
-    numbers[row] on; window: further than ``radius`` (10) from column numbers[row]; upper, lower: above or below the
-    diagonal; upperdiag, lowerdiag: including the diagonal. The second input, the numbers, is int32.
+    Dimensions from ``axis`` (1) on are the columns, those before are the rows; with ``batch`` only those behind that
+    dimension, and each item of the batch is masked alike. ``mode`` says where the mask is set. sequence: from column
+    numbers[row] on, where dimensions from ``repeat_from_axis`` on share a column; window: further than ``radius`` (10)
+    from column numbers[row]; upper, lower: above or below the diagonal; upperdiag, lowerdiag: including the diagonal.
+    The second input, the numbers, is int32; numbers beyond the rows are not read.
     """
     mode = op.get_str("mode")
     if mode not in ("sequence", "window", "upper", "lower", "upperdiag", "lowerdiag"):
         raise ArgumentError(op, f"mode must be sequence, window, upper, lower, upperdiag or lowerdiag, got {mode!r}")
-    if op.get_int("batch", -1) >= 0 or op.get_int("repeat_from_axis", -1) >= 0:
-        raise ArgumentError(op, "batch and repeat_from_axis are not supported")
-    rows, _ = _matrix(op, x.shape)
+    _, rows, _, _ = _blocks(op, x.shape)
     require(op, x.dtype == np.float32, "X must be float32", x)
     if mode in ("sequence", "window"):
-        fits = numbers is not None and numbers.dtype == np.int32 and numbers.size == rows
+        fits = numbers is not None and numbers.dtype == np.int32 and numbers.size >= rows
         require(op, fits, f"mode {mode} needs {rows} int32 numbers", x, numbers)
     return [x]
 
 
-def _matrix(op: OperatorDef, shape: Shape) -> Tuple[int, int]:
+def _blocks(op: OperatorDef, shape: Shape) -> Tuple[int, int, int, int]:
+    """The counts of items in the batch, of rows, of columns, and of elements that share a column."""
     axis = axis_of(op, op.get_int("axis", 1), len(shape))
-    return product(shape[:axis]), product(shape[axis:])
+    first = axis_of(op, op.get_int("batch"), len(shape)) + 1 if op.has("batch") else 0
+    last = len(shape)
+    if op.has("repeat_from_axis") and op.get_str("mode") == "sequence":
+        last = axis_of(op, op.get_int("repeat_from_axis"), len(shape))
+    if not first <= axis <= last or (first and last < len(shape)):
+        raise ArgumentError(op, "batch must be before axis, and repeat_from_axis behind it, without batch")
+    return product(shape[:first]), product(shape[first:axis]), product(shape[axis:last]), product(shape[last:])
 
 
 @sequence_mask.reference
 def sequence_mask_reference(op: OperatorDef, x: Array, numbers: Optional[Array] = None) -> List[Any]:
-    rows, columns = _matrix(op, x.shape)
+    blocks = _blocks(op, x.shape)
+    rows, columns = blocks[1:3]
     i, j = np.arange(rows)[:, np.newaxis], np.arange(columns)
-    own = np.zeros((rows, 1), np.int64) if numbers is None else numbers.reshape(rows, 1).astype(np.int64)
+    own = np.zeros((rows, 1), np.int64) if numbers is None else numbers.reshape(-1, 1)[:rows].astype(np.int64)
     masks = {
         "sequence": j >= own,
         "window": abs(j - own) > op.get_int("radius", 10),
@@ -118,4 +126,5 @@ def sequence_mask_reference(op: OperatorDef, x: Array, numbers: Optional[Array] 
         "lowerdiag": j <= i,
     }
     fill = np.float32(0 if op.get_bool("grad") else op.get_float("fill_val", -np.inf))
-    return [np.where(masks[op.get_str("mode")], fill, x.reshape(rows, columns)).reshape(x.shape)]
+    mask = masks[op.get_str("mode")][:, :, np.newaxis]
+    return [np.where(mask, fill, x.reshape(blocks)).reshape(x.shape)]

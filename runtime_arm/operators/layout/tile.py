@@ -52,8 +52,8 @@ def _number(op: OperatorDef, spec: TensorSpec, what: str) -> int:
 
 @operator("NumpyTile", inputs=2)
 def numpy_tile(op: OperatorDef, x: TensorSpec, repeats: TensorSpec) -> List[TensorSpec]:
-    """X repeated along each dimension as often as the second input, int32, says."""
-    require(op, repeats.dtype == np.int32, "repeats must be int32", repeats)
+    """X repeated along each dimension as often as the second input says."""
+    require(op, repeats.dtype.kind == "i", "repeats must be integers", repeats)
     return [x.with_shape([n * times for n, times in zip(x.shape, repeats_of(op, x, [repeats]))])]
 
 

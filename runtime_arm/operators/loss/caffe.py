@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -173,7 +173,10 @@ def hinge_loss_reference(op: OperatorDef, x: Array, label: Array) -> List[Any]:
 
 @operator("SigmoidCrossEntropyLoss", domain="caffe", inputs=2)
 def sigmoid_cross_entropy_loss(op: OperatorDef, x: TensorSpec, target: TensorSpec) -> List[TensorSpec]:
-    """The sum of log(1 + exp(X)) - X * target, divided by SoftmaxWithLoss's normalizer (default: BATCH_SIZE)."""
+    """The sum of log(1 + exp(X)) - X * target, divided by SoftmaxWithLoss's normalizer (default: BATCH_SIZE).
+
+    A target counts nothing if it is ignore_label without what stands behind its point.
+    """
     _require_normalization(op)
     require(op, x.size == target.size, "there must be a target for each element", x, target)
     return _scalar(op, x)
@@ -182,22 +185,23 @@ def sigmoid_cross_entropy_loss(op: OperatorDef, x: TensorSpec, target: TensorSpe
 @sigmoid_cross_entropy_loss.reference
 def sigmoid_cross_entropy_loss_reference(op: OperatorDef, x: Array, target: Array) -> List[Any]:
     wide, goal = x.astype(np.float64).reshape(-1), target.reshape(-1)
-    counts = goal != op.get_int("ignore_label") if op.has("ignore_label") else np.ones(goal.shape, bool)
+    counts = np.trunc(goal) != op.get_int("ignore_label") if op.has("ignore_label") else np.ones(goal.shape, bool)
     losses = np.maximum(wide, 0) - wide * goal + np.log1p(np.exp(-np.abs(wide)))
     return _number(losses[counts].sum() / _normalizer(op, len(x), x.size // len(x), int(counts.sum())), x)
 
 
-@operator("Accuracy", domain="caffe", inputs=2)
+@operator("Accuracy", domain="caffe", inputs=2, outputs=(1, 2))
 def accuracy(op: OperatorDef, x: TensorSpec, label: TensorSpec) -> List[TensorSpec]:
     """The share of predictions whose label is among the ``top_k`` (1) largest of X along ``axis`` (1).
 
-    A label counts as right if fewer than top_k other classes score at least as much. Source: accuracy_layer.cpp.
+    A label counts as right if fewer than top_k other classes score at least as much. Output 1 is the share of each
+    class's predictions, 0 where it has none. Source: accuracy_layer.cpp.
     """
     _require_labels(op, x, label)
     classes = _stack(op, x.shape)[1]
     if not 1 <= op.get_int("top_k", 1) <= classes:
         raise ArgumentError(op, f"top_k must be 1 to {classes}, got {op.get_int('top_k', 1)}")
-    return _scalar(op, x)
+    return [*_scalar(op, x), x.with_shape((classes,))]
 
 
 @accuracy.reference
@@ -206,5 +210,8 @@ def accuracy_reference(op: OperatorDef, x: Array, label: Array) -> List[Any]:
     labels, counts = _labels(op, x, label)
     better = (stack >= np.take_along_axis(stack, labels[:, None, :], 1)).sum(1) - 1
     right = (better < op.get_int("top_k", 1)) & counts
-    total: Optional[int] = int(counts.sum())
-    return _number(right.sum() / total if total else 0.0, x)
+    total = int(counts.sum())
+    classes = _stack(op, x.shape)[1]
+    found, there = (np.bincount(labels[chosen], minlength=classes) for chosen in (right, counts))
+    by_class = np.where(there, found / np.maximum(there, 1), 0).astype(x.dtype)
+    return [*_number(right.sum() / total if total else 0.0, x), by_class]

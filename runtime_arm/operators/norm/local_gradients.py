@@ -147,7 +147,7 @@ def rms_norm_gradient(
 
 @rms_norm_gradient.reference
 def rms_norm_gradient_reference(op: OperatorDef, dy: Array, x: Array, gamma: Array, rrms: Array) -> List[Any]:
-    flat = (rrms.size, x.size // max(rrms.size, 1))
+    flat = (rrms.size, gamma.size)
     d, a = (array.astype(np.float64).reshape(flat) for array in (dy, x))
     r = rrms.astype(np.float64).reshape(-1, 1)
     normal, terms = a * r, d * gamma.astype(np.float64).reshape(1, -1)
@@ -156,7 +156,7 @@ def rms_norm_gradient_reference(op: OperatorDef, dy: Array, x: Array, gamma: Arr
     return [dx.reshape(x.shape).astype(x.dtype), *(s.reshape(gamma.shape).astype(x.dtype) for s in sums)]
 
 
-@operator("AffineChannelGradient", inputs=(2, 3), outputs=(1, 3), dtypes=FLOATS)
+@operator("AffineChannelGradient", inputs=(2, 3), outputs=(1, 3), dtypes=FLOATS, inplace={0: 0})
 def affine_channel_gradient(op: OperatorDef, dy: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
     """dX = dY scale per channel. Inputs: dY, scale; with ``is_learnable`` dY, X, scale.
 

@@ -191,7 +191,8 @@ def _instance(op: OperatorDef, inputs: Sequence[Any]) -> Given:
     require(op, x.ndim >= 2, "X needs channels")
     last = channels_last(op)
     channels, image = (x.shape[-1], x.shape[1:-1]) if last else (x.shape[1], x.shape[2:])
-    return Given(x, dy, scale, _optional(inputs, 4), _optional(inputs, 5), (x.shape[0], channels, 1, prod(image)))
+    mean, spread = inputs[4:] if len(inputs) == 6 else (None, None)  # a mean alone does not save the sums
+    return Given(x, dy, scale, mean, spread, (x.shape[0], channels, 1, prod(image)))
 
 
 def _group(op: OperatorDef, inputs: Sequence[Any]) -> Given:

@@ -51,6 +51,8 @@ def _pyramid(op: OperatorDef, shape: Sequence[int]) -> Iterator[Array]:
 def spp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The MAX or AVE of X in 1, 4, 16, ... bins per channel, for ``pyramid_height`` levels; Y: (N, all bins).
 
+    A single level is not flattened: Y is (N, C, 1, 1).
+
     X: (N, C, H, W). An average counts the padding that fills up the bins at the edge. Source: Caffe's spp_layer.cpp; He
     et al., Spatial Pyramid Pooling (2014).
     """
@@ -64,7 +66,8 @@ def spp(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     for n in x.shape[2:]:
         if any(end <= begin for begin, end, _ in _bins(n, smallest)):
             raise ArgumentError(op, f"{n} pixels cannot be divided into {smallest} bins")
-    return [x.with_shape((x.shape[0], x.shape[1] * sum(4**level for level in range(height))))]
+    flat = (x.shape[0], x.shape[1] * sum(4**level for level in range(height)))
+    return [x.with_shape((*x.shape[:2], 1, 1) if height == 1 else flat)]
 
 
 @spp.reference
@@ -77,8 +80,8 @@ def spp_reference(op: OperatorDef, x: Array) -> List[Any]:
             part = x[:, :, top:bottom, left:right]
             sums = part.sum((2, 3), dtype=np.float64)
             level[:, :, row, column] = sums / (height * width) if average else part.max((2, 3))
-        levels.append(level.reshape(len(x), -1))
-    return [np.concatenate(levels, 1)]
+        levels.append(level)
+    return [levels[0] if len(levels) == 1 else np.concatenate([level.reshape(len(x), -1) for level in levels], 1)]
 
 
 def _interpolated(op: OperatorDef, image: int, size: str) -> int:

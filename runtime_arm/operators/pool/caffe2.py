@@ -53,7 +53,7 @@ def pool_of(op: OperatorDef, x: TensorSpec) -> Pool:
         pads: Sequence[int] = op.get_ints("pads")
     else:
         last = channels_last(op)
-        window = caffe2_window(op, x.shape[1:-1] if last else x.shape[2:])
+        window = caffe2_window(op, x.shape[1:-1] if last else x.shape[2:], pool=True)
         pads = caffe2_list(op, "pad", "tlbr")
         if set(window.dilation) != {1}:
             raise ArgumentError(op, f"dilation must be 1 for a pool, got {list(window.dilation)}")

@@ -12,7 +12,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import BOOL, NUMBERS
 from runtime_arm.operators.common.number_formats import FORMATS, Format, rounded, unpacked
-from runtime_arm.operators.quantised.packed import stated_shape
+from runtime_arm.operators.quantised.halves import stated_shape
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 

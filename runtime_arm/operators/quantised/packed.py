@@ -2,8 +2,7 @@
 
 Each operator turns what an init_net stores into the float32 weight. All its inputs are constants, so it is evaluated
 once, when the net is planned; the net then runs as fast as with the float weight. With the argument ``each_run`` it is
-evaluated in each run, in memory that other blobs share (``optimize/rewriting/unpacking.py`` sets it). Two 4-bit numbers
-share a byte: the first in the low half, the second in the high half. Domain "armnet".
+evaluated in each run, in memory that other blobs share (``optimize/rewriting/unpacking.py`` sets it). Domain "armnet".
 """
 
 from __future__ import annotations
@@ -15,35 +14,11 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.operators.quantised.halves import halves, stated_shape
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
-from runtime_arm.registry.specs import Shape, TensorSpec
-
-_MOST_DIMS = 32
-
-
-def halves(packed: Array) -> Array:
-    """The 4-bit numbers, 0..15, of bytes (..., n): uint8 (..., 2 n)."""
-    result = np.empty((*packed.shape[:-1], packed.shape[-1], 2), np.uint8)
-    np.bitwise_and(packed, 15, out=result[..., 0])
-    np.right_shift(packed, 4, out=result[..., 1])
-    return result.reshape(*packed.shape[:-1], -1)
-
-
-def joined_halves(numbers: Array) -> Array:
-    """Bytes (..., n) of 4-bit numbers, 0..15, uint8 (..., 2 n)."""
-    pairs = numbers.reshape(*numbers.shape[:-1], -1, 2)
-    joined: Array = pairs[..., 0] | (pairs[..., 1] << 4)
-    return joined
-
-
-def stated_shape(op: OperatorDef) -> Shape:
-    """The argument ``shape``; ArgumentError if it is none."""
-    shape = tuple(op.get_ints("shape"))
-    if len(shape) > _MOST_DIMS or min(shape, default=1) < 0:
-        raise ArgumentError(op, f"shape must hold at most {_MOST_DIMS} sizes, none negative, got {list(shape)[:40]}")
-    return shape
+from runtime_arm.registry.specs import TensorSpec
 
 
 @operator("UnpackBlocks", inputs=2, domain="armnet", dtypes=("uint8",), unpacks=True)

@@ -107,11 +107,11 @@ def batch_box_cox_reference(op: OperatorDef, x: Array, power: Array, shift: Arra
 
 @operator("BatchBucketize", inputs=4, dtypes=("float32",))
 def batch_bucketize(
-    op: OperatorDef, x: TensorSpec, columns: TensorSpec, lengths: TensorSpec, boundaries: TensorSpec
+    op: OperatorDef, x: TensorSpec, columns: TensorSpec, boundaries: TensorSpec, lengths: TensorSpec
 ) -> List[TensorSpec]:
     """(rows, picks) int32: the number of boundaries that an element exceeds, for the columns of X in the second input.
 
-    Each of these columns has the next ``lengths`` of the boundaries, which ascend.
+    Each of these columns has the next ``lengths``, the last input, of the boundaries, which ascend.
     """
     vectors = all(spec.ndim == 1 and spec.dtype == np.int32 for spec in (columns, lengths))
     require(
@@ -141,7 +141,7 @@ def _cut(op: OperatorDef, lengths: Sequence[int], total: int) -> List[Tuple[int,
 
 @batch_bucketize.reference
 def batch_bucketize_reference(
-    op: OperatorDef, x: Array, columns: Array, lengths: Array, boundaries: Array
+    op: OperatorDef, x: Array, columns: Array, boundaries: Array, lengths: Array
 ) -> List[Any]:
     inside = bool(np.all((columns >= 0) & (columns < x.shape[1])))
     require(op, inside, f"columns must be 0 to {x.shape[1] - 1}, got {columns.tolist()}")
@@ -254,7 +254,7 @@ def _bisected(x: Array, wanted: int, tolerance: Any) -> Any:
     return high
 
 
-@operator("IndexHash", dtypes=("int32", "int64"))
+@operator("IndexHash", dtypes=("int32", "int64"), inplace={0: 0})
 def index_hash(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """A hash of each element's bytes and ``seed`` (0), from 0 to ``modulo`` - 1: h = 65537 h + byte, for each byte.
 
@@ -280,7 +280,7 @@ def index_hash_reference(op: OperatorDef, x: Array) -> List[Any]:
 
 @operator("NGramFromCategorical", dtypes=("float32",))
 def n_gram(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """One int32 per row: the positions of its columns ``col_ids`` among their ``vals``, as digits, lowest first.
+    """One int64 per row: the positions of its columns ``col_ids`` among their ``vals``, as digits, lowest first.
 
     Each column has the next ``categorical_limits`` of the values. An element that is not among them counts as the
     first.
@@ -295,7 +295,7 @@ def n_gram(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     )
     fits = len(limits) == len(columns) and min(limits) > 0 and sum(limits) == len(op.get_ints("vals"))
     require(op, fits, f"categorical_limits {list(limits)} must be one for each column and add up to the vals")
-    return [TensorSpec(x.shape[:1], np.int32)]
+    return [TensorSpec(x.shape[:1], np.int64)]
 
 
 @n_gram.reference
@@ -308,7 +308,7 @@ def n_gram_reference(op: OperatorDef, x: Array) -> List[Any]:
         last = stop - start - 1 - hits[:, ::-1].argmax(1)  # of equal values the last counts
         y += np.where(hits.any(1), last, 0) * base
         base *= stop - start
-    return [y.astype(np.int32)]
+    return [y]
 
 
 @operator("SinusoidPositionEncoding", dtypes=("int32", "int64"))

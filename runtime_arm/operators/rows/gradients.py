@@ -162,6 +162,12 @@ def segment_range(forward: Forward) -> Backward:
     return forward.by(f"{forward.op.type}Gradient", given, [0])
 
 
+@gradient("LengthsTopK")
+def lengths_top_k(forward: Forward) -> Backward:
+    given = [forward.input(1), forward.output(1), forward.gradient()]
+    return forward.by("LengthsTopKGradient", given, [0])
+
+
 @gradient("ReversePackedSegs")
 def reverse_packed_segments(forward: Forward) -> Backward:
     return forward.by("ReversePackedSegs", [forward.gradient(), forward.input(1)], [0])

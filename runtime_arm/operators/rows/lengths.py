@@ -79,13 +79,16 @@ def segment_ids_to_length_weights_reference(op: OperatorDef, ids: Array) -> List
 
 @operator("LengthsSplit", inputs=(1, 2), dtypes=("int32",))
 def lengths_split(op: OperatorDef, lengths: TensorSpec, parts: Optional[TensorSpec] = None) -> List[TensorSpec]:
-    """Each length as ``n_split`` lengths that add up to it and differ by at most 1, the larger ones first."""
+    """Each length as ``n_split`` lengths that add up to it and differ by at most 1, the larger ones first.
+
+    n_split is an argument or the second input, which goes first.
+    """
     require(op, lengths.ndim == 1, "lengths must be a vector", lengths)
     return [TensorSpec((lengths.shape[0] * _parts(op, parts),), np.int32)]
 
 
 def _parts(op: OperatorDef, given: Optional[TensorSpec]) -> int:
-    require(op, op.has("n_split") != (given is not None), "give n_split either as an argument or as an input")
+    require(op, op.has("n_split") or given is not None, "give n_split as an argument or as an input")
     count = op.get_int("n_split") if given is None else [*integers_of(op, given, "n_split"), 0][0]
     if count < 1:
         raise ArgumentError(op, f"n_split must be positive, got {count}")
@@ -175,6 +178,28 @@ def lengths_top_k_reference(op: OperatorDef, x: Array, lengths: Array) -> List[A
     return [values, places]
 
 
+@operator("LengthsTopKGradient", inputs=3)
+def lengths_top_k_gradient(
+    op: OperatorDef, lengths: TensorSpec, places: TensorSpec, dy: TensorSpec
+) -> List[TensorSpec]:
+    """dX, a vector: dY at the places that LengthsTopK gives, 0 elsewhere."""
+    require(op, lengths.ndim == 1 and lengths.dtype == np.int32, "lengths must be a vector of int32", lengths)
+    fits = places.ndim == 2 and places.shape == dy.shape and places.shape[:1] == lengths.shape
+    require(op, fits and dy.dtype.kind == "f", "there must be a row of places and of floats per length", places, dy)
+    return [dy.with_shape((sum(integers_of(op, lengths, "lengths")),))]
+
+
+@lengths_top_k_gradient.reference
+def lengths_top_k_gradient_reference(op: OperatorDef, lengths: Array, places: Array, dy: Array) -> List[Any]:
+    starts = np.cumsum(lengths) - lengths
+    inside = bool(((places >= -1) & (places < lengths[:, None])).all())
+    require(op, inside, "places must lie in their segments")
+    dx = np.zeros(int(lengths.sum()), dy.dtype)
+    kept = places >= 0
+    dx[(starts[:, None] + places)[kept]] = dy[kept]
+    return [dx]
+
+
 @operator("PackRNNSequence", inputs=2)
 def pack_rnn_sequence(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
     """Consecutive segments of rows to (longest, segments, ...), padded with 0."""
@@ -206,9 +231,9 @@ def unpack_rnn_sequence_reference(op: OperatorDef, x: Array, lengths: Array) -> 
 
 
 def _require_steps(op: OperatorDef, x: TensorSpec, lengths: TensorSpec, of: str) -> None:
-    """ShapeError unless X is (longest, N, D) and there is one int32 length for each of the N."""
-    fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype == np.int32
-    require(op, fits, f"X must be (longest, {of}s, D), with one int32 length per {of}", x, lengths)
+    """ShapeError unless X is (longest, N, D) and there is one length, int32 or int64, for each of the N."""
+    fits = x.ndim == 3 and lengths.shape == x.shape[1:2] and lengths.dtype.name in ("int32", "int64")
+    require(op, fits, f"X must be (longest, {of}s, D), with one length per {of}, int32 or int64", x, lengths)
 
 
 @operator("VariableLengthSequencePadding", inputs=2, dtypes=("float32",), inplace={0: 0})

@@ -186,7 +186,7 @@ def _shards(op: OperatorDef, keys: TensorSpec) -> Tuple[int, Optional[Array]]:
 
 @operator("Partition", inputs=(1, None), outputs=(1, None), dtypes=("int32", "int64"))
 def partition(op: OperatorDef, keys: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
-    """An element goes to partition p if its key has remainder p. Each input has one output per partition.
+    """An element goes to partition p if its key has remainder p. Each partition has one output per input, in order.
 
     The first input holds the keys; the shapes of the others start with its shape. With ``pack_first_input`` the keys
     are divided by the number of partitions.
@@ -203,7 +203,7 @@ def partition(op: OperatorDef, keys: TensorSpec, *others: TensorSpec) -> List[Te
     if shards is None:
         raise DataDependent("keys")
     sizes = np.bincount(shards, minlength=count)
-    return [x.with_shape((int(n), *x.shape[keys.ndim :])) for x in (keys, *others) for n in sizes]
+    return [x.with_shape((int(n), *x.shape[keys.ndim :])) for n in sizes for x in (keys, *others)]
 
 
 @partition.reference
@@ -212,14 +212,14 @@ def partition_reference(op: OperatorDef, keys: Array, *others: Array) -> List[An
     assert shards is not None
     packed = ((keys.reshape(-1) - shards) // count).astype(keys.dtype) if op.get_bool("pack_first_input") else keys
     flat = [x.reshape(keys.size, *x.shape[keys.ndim :]) for x in (packed.reshape(keys.shape), *others)]
-    return [x[shards == p] for x in flat for p in range(count)]
+    return [x[shards == p] for p in range(count) for x in flat]
 
 
 @operator("LengthsPartition", inputs=(2, None), outputs=(1, None), dtypes=("int32",))
 def lengths_partition(op: OperatorDef, lengths: TensorSpec, keys: TensorSpec, *others: TensorSpec) -> List[TensorSpec]:
     """Partition of lists: the first input holds the lengths of the lists, the second the keys of their elements.
 
-    The lengths, too, have one output per partition: how many elements of each list went there.
+    The lengths, too, have an output in each partition: how many elements of each list went there.
     """
     require(op, lengths.ndim == 1 and keys.ndim == 1, "lengths and keys must be vectors", lengths, keys)
     require(op, keys.dtype.name in ("int32", "int64"), "keys must be int32 or int64", keys)
@@ -228,8 +228,7 @@ def lengths_partition(op: OperatorDef, lengths: TensorSpec, keys: TensorSpec, *o
     if shards is None:
         raise DataDependent("keys")
     sizes = np.bincount(shards, minlength=count)
-    parts = [x.with_shape((int(n), *x.shape[1:])) for x in (keys, *others) for n in sizes]
-    return [*[lengths.with_shape(lengths.shape) for _ in sizes], *parts]
+    return [part for n in sizes for part in (lengths, *(x.with_shape((int(n), *x.shape[1:])) for x in (keys, *others)))]
 
 
 @lengths_partition.reference
@@ -239,8 +238,8 @@ def lengths_partition_reference(op: OperatorDef, lengths: Array, keys: Array, *o
     stops = _stops(op, lengths, keys.size)
     packed = ((keys - shards) // count).astype(keys.dtype) if op.get_bool("pack_first_input") else keys
     passed = [np.concatenate([[0], np.cumsum(shards == p)]) for p in range(count)]
-    parts = [x[shards == p] for x in (packed, *others) for p in range(count)]
-    return [*(np.diff(sums[stops]).astype(np.int32) for sums in passed), *parts]
+    counts = [np.diff(sums[stops]).astype(np.int32) for sums in passed]
+    return [part for p in range(count) for part in (counts[p], *(x[shards == p] for x in (packed, *others)))]
 
 
 @operator("GatherByKey", inputs=(2, None), dtypes=("int32", "int64"))

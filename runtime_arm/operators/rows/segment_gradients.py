@@ -139,17 +139,16 @@ def _declare_range(kind: str) -> None:
     @operator(f"SortedSegmentRange{kind}Gradient", inputs=4, dtypes=FLOATS)
     def schema(op: OperatorDef, x: TensorSpec, y: TensorSpec, dy: TensorSpec, ids: TensorSpec) -> List[TensorSpec]:
         """dX from the row of dY of each row's segment, as the reduction's formula says. Inputs: X, Y, dY, ids."""
-        require(
-            op, y.shape == dy.shape and y.shape[1:] == x.shape[1:], "Y and dY must have one row a segment", x, y, dy
-        )
+        fits = y.size == dy.size and y.shape[1:] == x.shape[1:]
+        require(op, fits, "Y and dY must have one row a segment", x, y, dy)
         require(op, ids.shape == x.shape[:1] and ids.dtype.kind == "i", "there must be one id for each row", x, ids)
         return [x]
 
     @schema.reference
     def reference(op: OperatorDef, x: Array, y: Array, dy: Array, ids: Array) -> List[Any]:
-        at = absolute(op, ids, len(dy), wraps=False)
-        error, result = dy.astype(np.float64)[at], y.astype(np.float64)[at]
-        sizes = _column(np.bincount(at, minlength=len(dy))[at], error)
+        at = absolute(op, ids, len(y), wraps=False)
+        error, result = dy.astype(np.float64).reshape(y.shape)[at], y.astype(np.float64)[at]
+        sizes = _column(np.bincount(at, minlength=len(y))[at], error)
         powers = np.exp(x - result) if "Exp" in kind else 1.0
         if kind == "Max":
             powers = np.equal(x, y[at])

@@ -38,9 +38,11 @@ def lengths_max(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[Ten
 
 
 def _picked(op: OperatorDef, x: TensorSpec, indices: TensorSpec, lengths: TensorSpec) -> TensorSpec:
+    """Sums and means of float16 rows are float32."""
     require_indices(op, indices)
     require(op, indices.ndim == 1, "indices must be a vector", indices)
-    return _reduced(op, x, lengths)
+    halves = x.dtype == np.float16 and "Max" not in op.type
+    return _reduced(op, TensorSpec(x.shape, np.float32) if halves else x, lengths)
 
 
 @operator("SparseLengthsSum", inputs=3)
@@ -119,7 +121,7 @@ def _reduced_rows(op: OperatorDef, rows: Array, lengths: Array, dtype: Any) -> A
     """The sum, mean or maximum of each segment of rows, as the operator's type says."""
     _require_total(op, lengths, len(rows))
     name = next((name for name in ("Max", "Mean") if name in op.type), "Sum")
-    return reduce_segments(name, rows, lengths).astype(dtype)
+    return reduce_segments(name, rows, lengths).astype(np.float32 if dtype == np.float16 else dtype)
 
 
 def _add_reference(schema: Operator) -> None:

@@ -29,7 +29,7 @@ def _check_lengths(op: OperatorDef, lengths: Sequence[int], total: int) -> None:
 
 @operator("PackSegments", inputs=2, outputs=(1, 2))
 def pack_segments(op: OperatorDef, lengths: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """(sum of lengths, ...) to (segments, longest, ...), padded with 0, or with ``pad_minf`` for floats with -infinity.
+    """(sum of lengths, ...) to (segments, longest, ...), padded with 0 or "", or with ``pad_minf`` with -infinity.
 
     ``max_length`` (-1: the longest) cuts longer segments. With ``return_presence_mask`` the second output, bool, tells
     which elements are not padding.
@@ -54,7 +54,7 @@ def _longest(op: OperatorDef, lengths: TensorSpec) -> int:
 def pack_segments_reference(op: OperatorDef, lengths: Array, x: Array) -> List[Any]:
     _check_lengths(op, lengths.tolist(), x.shape[0])
     longest = _longest(op, TensorSpec.known(lengths))
-    fill = -np.inf if op.get_bool("pad_minf") and x.dtype.kind == "f" else 0
+    fill: Any = -np.inf if op.get_bool("pad_minf") and x.dtype.kind == "f" else b"" if x.dtype == object else 0
     packed = np.full((lengths.size, longest, *x.shape[1:]), fill, x.dtype)
     present = np.arange(longest) < lengths[:, None]
     packed[present] = x[_places(lengths) < longest]

@@ -84,13 +84,26 @@ def adam_correction(op: OperatorDef, iteration: Array) -> float:
     return math.sqrt(1 - share(op, "beta2", 0.999)[0] ** t) / (1 - share(op, "beta1", 0.9)[0] ** t)
 
 
+def _rectified(op: OperatorDef, iteration: Array) -> Tuple[float, bool]:
+    """What RAdam multiplies m' by, and whether it divides it by sqrt(v') + epsilon: the first squares say too little.
+
+    Source: Liu et al., On the Variance of the Adaptive Learning Rate and Beyond (2020).
+    """
+    t = int(number(iteration)) + 1
+    kept, new = share(op, "beta2", 0.999)
+    most = 2 / new - 1
+    rho = most - 2 * t * kept**t / (1 - kept**t)
+    if rho < 5:
+        return 1 / (1 - share(op, "beta1", 0.9)[0] ** t), False
+    ratio = (rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho)
+    return adam_correction(op, iteration) * math.sqrt(ratio), True
+
+
 def check_adam(op: OperatorDef, iteration: TensorSpec) -> None:
     """Refuse what Adam's operators cannot do."""
     for name in ("beta1", "beta2"):
         if not 0 <= op.get_float(name, 0.9) < 1:
             raise ArgumentError(op, f"{name} must be from 0 to less than 1, got {op.get_float(name)}")
-    if op.get_bool("enableRAdam"):
-        raise ArgumentError(op, "enableRAdam is not supported")
     require(op, iteration.size == 1 and iteration.dtype == np.int64, "the iteration must be one int64", iteration)
 
 
@@ -122,7 +135,10 @@ def adam_step(op: OperatorDef, m: Array, v: Array, g: Array, iteration: Array) -
     (keep1, new1), (keep2, new2) = share(op, "beta1", 0.9), share(op, "beta2", 0.999)
     squares = g * g if v.shape == g.shape else (g * g).mean(axis=1, keepdims=True)
     m, v = keep1 * m + new1 * g, keep2 * v + new2 * squares
-    return adam_correction(op, iteration) * m / (np.sqrt(v) + op.get_float("epsilon", 1e-5)), m, v
+    scale, divides = adam_correction(op, iteration), True
+    if op.type == "SparseAdam" and op.get_bool("enableRAdam"):  # Caffe2's dense Adam knows no RAdam
+        scale, divides = _rectified(op, iteration)
+    return scale * m / (np.sqrt(v) + op.get_float("epsilon", 1e-5) if divides else 1), m, v
 
 
 @adam.reference

@@ -58,22 +58,25 @@ def lars_reference(op: OperatorDef, x: Array, g: Array, decay: Array, trust: Arr
     return singles(np.full(1, max(min(rate, float(number(highest))), op.get_float("lr_min", 0.0))))
 
 
-@operator("Wngrad", inputs=4, outputs=2, inplace={0: 0, 1: 1})
+@operator("Wngrad", inputs=4, outputs=(2, 4), inplace={0: 0, 1: 1})
 def wngrad(op: OperatorDef, p: TensorSpec, b: TensorSpec, g: TensorSpec, rate: TensorSpec) -> List[TensorSpec]:
     """p' = p + rate g / (b + epsilon);  b' = b + |g|^2 / (b + epsilon). b is one number; ``epsilon`` is 1e-5.
 
-    Inputs: p, b, g, rate. Source: Caffe2; Wu et al., WNGrad (2018).
+    Inputs: p, b, g, rate. Outputs: p', b', and if wanted rate / (b + epsilon) and that times g. Source: Caffe2; Wu et
+    al., WNGrad (2018).
     """
     require_alike(op, p, g)
     require_number(op, b, rate)
-    return [p, b]
+    return [p, b, b, g]
 
 
 @wngrad.reference
 def wngrad_reference(op: OperatorDef, p: Array, b: Array, g: Array, rate: Array) -> List[Any]:
     divisor, (gradient,) = np.float64(number(b)) + op.get_float("epsilon", 1e-5), doubles(g.reshape(p.shape))
     new = b + np.square(gradient).sum() / divisor
-    return singles(p + np.float64(number(rate)) * gradient / divisor, new.reshape(b.shape))
+    effective = np.float64(number(rate)) / divisor
+    update = effective * gradient
+    return singles(p + update, new.reshape(b.shape), np.full(b.shape, effective), update.reshape(g.shape))
 
 
 @operator("Ftrl", inputs=(3, 4), outputs=2, inplace={0: 0, 1: 1})

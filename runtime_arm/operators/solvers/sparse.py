@@ -49,7 +49,7 @@ def _rounds(op: OperatorDef, indices: Array, rows: int) -> Rounds:
 
 
 def _table(array: Array, rows: int) -> Array:
-    return array.astype(np.float64).reshape(rows, -1)
+    return array.astype(np.float64).reshape(rows, array.size // max(rows, 1))
 
 
 def _updated(
@@ -58,7 +58,7 @@ def _updated(
     """The tables after ``update(rows of the gradient, *rows of the tables)`` has replaced the rows, round by round."""
     rows = len(originals[0])
     tables = [_table(array, rows) for array in originals]
-    gradient = g.astype(np.float64).reshape(indices.size, -1)
+    gradient = _table(g, indices.size)
     for places, chosen in _rounds(op, indices, rows):
         for table, new in zip(tables, update(gradient[chosen], *(table[places] for table in tables))):
             table[places] = new
@@ -77,7 +77,7 @@ def sparse_momentum(
 @sparse_momentum.reference
 def sparse_momentum_reference(op: OperatorDef, g: Array, m: Array, rate: Array, p: Array, indices: Array) -> List[Any]:
     rows = len(p)
-    steps, (table, moments) = g.astype(np.float64).reshape(indices.size, -1), (_table(p, rows), _table(m, rows))
+    steps, (table, moments) = _table(g, indices.size), (_table(p, rows), _table(m, rows))
     for places, chosen in _rounds(op, indices, rows):
         steps[chosen], moments[places] = momentum_step(op, steps[chosen], moments[places], rate)
         table[places] -= steps[chosen]
@@ -127,7 +127,10 @@ def sparse_adam(
     rate: TensorSpec,
     iteration: TensorSpec,
 ) -> List[TensorSpec]:
-    """Adam of the rows ``indices``. Inputs: p, m, v, indices, g, rate, iteration; outputs: p', m', v', s."""
+    """Adam of the rows ``indices``, or with ``enableRAdam`` RAdam.
+
+    Inputs: p, m, v, indices, g, rate, iteration; outputs: p', m', v', s.
+    """
     _check(op, [p, m, v], indices, g, rate)
     check_adam(op, iteration)
     return [p, m, v, g]
@@ -157,7 +160,7 @@ def sparse_adam_reference(
     op: OperatorDef, p: Array, m: Array, v: Array, indices: Array, g: Array, rate: Array, iteration: Array
 ) -> List[Any]:
     rows = len(p)
-    tables, steps = [_table(array, rows) for array in (p, m, v)], g.astype(np.float64).reshape(indices.size, -1)
+    tables, steps = [_table(array, rows) for array in (p, m, v)], _table(g, indices.size)
     for places, chosen in _rounds(op, indices, rows):
         steps[chosen], *moments = adam_step(op, tables[1][places], tables[2][places], steps[chosen], iteration)
         tables[0][places] += np.float64(number(rate)) * steps[chosen]

@@ -17,8 +17,8 @@ from exporter.onnx import schema
 from exporter.onnx.reader import open_onnx
 from exporter.onnx.translator import NEWEST_OPSET
 from runtime_arm.errors import FormatError
-from runtime_arm.netdef.codec import encode
 from runtime_arm.netdef.decoder import decode
+from runtime_arm.netdef.encoder import encode
 from runtime_arm.netdef.schema import ENUM
 from runtime_arm.netdef.schema import Message as Schema
 from tests.support.paths import DEMO

@@ -13,7 +13,7 @@ from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.onnx.export import from_onnx
 from runtime_arm import Predictor
-from runtime_arm.errors import ExportError
+from runtime_arm.errors import ArmnetError, ExportError
 from tests.exporter.onnx.models import model, run, types, value
 
 node = helper.make_node
@@ -25,9 +25,10 @@ def ints(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-def graph(nodes: List[Any], inputs: List[Any], outputs: List[str], weights: Any = None) -> onnx.GraphProto:
+def graph(nodes: List[Any], inputs: List[Any], outputs: List[Any], weights: Any = None) -> onnx.GraphProto:
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()]
-    return helper.make_graph(nodes, "inner", inputs, [value(name, None) for name in outputs], tensors)
+    declared = [value(output, None) if isinstance(output, str) else output for output in outputs]
+    return helper.make_graph(nodes, "inner", inputs, declared, tensors)
 
 
 def flattening(shape: Any) -> onnx.ModelProto:
@@ -160,6 +161,26 @@ def test_a_loop_may_carry_no_tensors() -> None:
     )
     proto = model([node("Loop", ["trips", ""], ["y"], body=body)], [value("trips", [], np.int64)], ["y"])
     assert run(proto, np.array(4))[0].tolist() == [0, 1, 4, 9]
+
+
+@pytest.mark.parametrize("dims", [[1, 2], [1, None]])
+def test_a_loop_that_never_runs_scans_what_the_file_declares(dims: Any) -> None:
+    """How many numbers are not zero depends on data. onnxruntime takes sizes that are not declared for 0."""
+    body = graph(
+        [node("NonZero", ["x"], ["places"]), node("Identity", ["going"], ["goes_on"])],
+        [value("i", [], np.int64), value("going", [], np.bool_)],
+        ["goes_on", value("places", dims, np.int64)],
+    )
+    inputs = [value("trips", [], np.int64), value("x", [2])]
+    proto = model([node("Loop", ["trips", ""], ["y"], body=body)], inputs, ["y"])
+    x = np.ones(2, np.float32)
+    assert run(proto, np.array(3), x)[0].shape == (3, 1, 2)
+    if None in dims:
+        with pytest.raises(ArmnetError, match="the body never ran"):
+            run(proto, np.array(0), x)
+    else:
+        (y,) = run(proto, np.array(0), x)
+        assert (y.shape, y.dtype) == ((0, 1, 2), np.int64)
 
 
 def test_a_scan_walks_over_a_dimension() -> None:

@@ -47,6 +47,18 @@ def test_names_and_order_of_inputs_and_outputs_are_kept(tmp_path: Path) -> None:
     assert [info.name for info in pair.outputs] == ["sum", "difference"]
 
 
+def test_of_joined_names_the_first_is_a_blobs(tmp_path: Path) -> None:
+    """TensorFlow's converter joins the names of all that it fused. Inputs and outputs keep their whole names."""
+    model = Model()
+    x, y = model.input("x;in", (2,)), model.tensor("y;Identity", (2,))
+    first, second = model.tensor("conv/Relu;bn/Add;conv/Bias", (2,)), model.tensor("conv/Relu;other", (2,))
+    for source, target in ((x, first), (first, second), (second, y)):
+        model.operator("ADD", [source, x], [target], "AddOptions")
+    pair = exported(tmp_path, model.to_bytes([y]))
+    assert [info.name for info in (*pair.inputs, *pair.outputs)] == ["x;in", "y;Identity"]
+    assert [op.output for op in pair.predict_net.op] == [("conv/Relu",), ("conv/Relu_1",), ("y;Identity",)]
+
+
 def test_equal_names_are_made_unique(tmp_path: Path) -> None:
     model = Model()
     inputs, y = [model.input("x", (2,)), model.input("x", (2,))], model.tensor("x", (2,))

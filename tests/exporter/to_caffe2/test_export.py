@@ -12,6 +12,7 @@ from exporter.to_caffe2.export import to_caffe2
 from optimize import quantize
 from optimize.quantization.outputs import OutputNoise
 from runtime_arm.errors import ArmnetError
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import numbers, pair_of
 from tests.optimize.quantization.test_quantize import NET, SHAPES, samples, types, weights
@@ -30,7 +31,11 @@ CASES = {
     "Conv(x, w, b) -> a  kernel=3\n Sigmoid(a) -> s\n MaxPool(s) -> y  kernel=2": ("Int8Sigmoid", 1),
     "Conv(x, w, b) -> a  kernel=3\n LeakyRelu(a) -> y  alpha=0.2": ("Int8LeakyRelu", 1),
     "Conv(x, w, b) -> a  kernel=3\n PRelu(a, b) -> y": ("PRelu", 1),
+    "Conv(x, w, b) -> a  kernel=3\n onnx.HardSwish(a) -> y": ("HardSigmoid", 1),
+    "Conv(x, w, b) -> a  kernel=3\n Tanh(a) -> c\n MaxPool(c) -> y  kernel=2": ("Tanh", 1),
+    "Conv(x, w, b) -> a  kernel=3 pad=1\n Mul(a, x) -> y": ("Mul", 1),
     "Conv(x, w, b) -> a  kernel=3\n Concat(a, a) -> y, l  axis=1": ("Int8Concat", 0),
+    'Conv(x, w, b) -> a  kernel=3\n PadImage(a) -> y  pad=1 mode="edge"': ("PadImage", 0),
     "Conv(x, w, b) -> a  kernel=3\n PadImage(a) -> y  pads=[1, 0, 2, 1]": ("Int8Concat", 0),
     "Conv(x, w, b) -> a  kernel=3\n AveragePool(a) -> p  global_pooling=1\n Squeeze(p) -> y  dims=[2, 3]": (
         "Int8Reshape",
@@ -59,6 +64,7 @@ def test_an_operator_on_bytes(text: str) -> None:
     type, off = CASES[text]
     assert type in types(made)
     assert all(op.domain == "" for op in made.predict_net.op)
+    assert (made.init_net.is_narrow, made.predict_net.is_narrow) == (False, False)
     wanted, found = numbers(small, feeds[0])["y"], numbers(made, feeds[0])["y"]
     (step,) = {op.get_float("X_scale") for op in small.predict_net.op if op.type == "Dequantize"}
     assert np.abs(wanted - found).max() <= (off + 0.01) * step
@@ -148,11 +154,10 @@ def test_a_net_is_saved_and_loaded(tmp_path: Path) -> None:
     ("text", "per_tensor", "reason"),
     [
         ("Conv(x, w, b) -> y  kernel=3", False, "QuantizedConv.*a scale for each filter.*--per-tensor"),
-        ("Conv(x, w, b) -> a  kernel=3\n Tanh(a) -> c\n Relu(c) -> y", True, "QuantizedTanh.*no such operator"),
         (
-            'Conv(x, w, b) -> a  kernel=3\n PadImage(a) -> y  pad=1 mode="edge"',
+            "Conv(x, w, b) -> a  kernel=3\n ReduceMean(a) -> y  axes=[1]",
             True,
-            "onnx.Pad.*nothing else at their ends",
+            "QuantizedMean.*of a whole picture alone",
         ),
     ],
 )
@@ -162,10 +167,47 @@ def test_what_caffe2_lacks_is_refused_by_name(text: str, per_tensor: bool, reaso
         to_caffe2(quantize(pair, feeds, activations="int8", per_tensor=per_tensor))
 
 
-def test_bytes_are_made_of_int8_alone() -> None:
-    text = "tflite.Quantize(x) -> q  Y_scale=0.1 Y_zero_point=3 to=6\n"
-    text += " tflite.Dequantize(q) -> y  X_scale=0.1 X_zero_point=3"
-    with pytest.raises(ArmnetError, match="of int8 alone"):
+def reading(dtype: str, text: str, weights: Any, shape: Any) -> Pair:
+    """A pair whose input x holds integers."""
+    return pair_of(text, weights, {"x": shape}).replace(inputs=(TensorInfo("x", shape, dtype),)).check()
+
+
+UNSIGNED = """net "n": x, w, b -> y
+ tflite.QuantizedConv(x, w, b) -> a  X_scale=0.05 X_zero_point=120 W_scales=[0.004] W_zero_point=131 Y_scale=0.06 \
+Y_zero_point=7 pads=[1, 1, 1, 1] strides=[1, 1] activation="{}"
+ tflite.QuantizedMaxPool(a) -> y  kernel_shape=[2, 2] strides=[2, 2] Y_scale=0.06 Y_zero_point=7"""
+
+
+@pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"])
+def test_unsigned_integers_stay_what_they_are(activation: str) -> None:
+    """Inputs and outputs keep their type. A layer may end where no operator of Caffe2 on bytes does."""
+    rng = np.random.default_rng(5)
+    weights = {
+        "w": rng.integers(0, 256, (4, 3, 3, 3)).astype(np.uint8),
+        "b": rng.integers(-999, 999, 4).astype(np.int32),
+    }
+    pair = reading("uint8", UNSIGNED.format(activation), weights, (1, 6, 6, 3))
+    made = to_caffe2(pair)
+    assert {op.domain for op in made.predict_net.op} == {""}
+    feeds = {"x": rng.integers(0, 256, (1, 6, 6, 3)).astype(np.uint8)}
+    wanted, found = numbers(pair, feeds)["y"], numbers(made, feeds)["y"]
+    assert found.dtype == np.uint8
+    assert len(np.unique(wanted)) > 3
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_one_blob_of_weights_has_one_scale() -> None:
+    layer = " tflite.QuantizedConv({}, w) -> {}  X_scale=0.05 W_scales=[{}] Y_scale=0.05 strides=[1, 1]"
+    text = 'net "n": x, w -> y\n' + layer.format("x", "a", 0.25) + "\n" + layer.format("a", "y", 0.5)
+    weights = {"w": np.ones((3, 1, 1, 3), np.int8)}
+    pair = reading("int8", text, weights, (1, 4, 4, 3))
+    with pytest.raises(ArmnetError, match="'w' have another scale elsewhere"):
+        to_caffe2(pair)
+
+
+def test_sixteen_bits_are_no_bytes() -> None:
+    text = "tflite.Quantize(x) -> q  Y_scale=0.1 to=9\n tflite.Dequantize(q) -> y  X_scale=0.1"
+    with pytest.raises(ArmnetError, match="take bytes alone, and 'q' holds int16"):
         to_caffe2(pair_of(f'net "n": x -> y\n {text}', shapes={"x": (2, 3)}))
 
 
@@ -174,8 +216,16 @@ def test_floats_are_written_where_caffe2_has_the_operators() -> None:
     made = to_caffe2(pair)
     assert types(made) == types(pair)
     assert all(op.argument("values").t is None for op in made.init_net.op)
-    with pytest.raises(ArmnetError, match=r"onnx.HardSwish\(x\) -> y: Caffe2 has no such operator"):
-        to_caffe2(pair_of('net "h": x -> y\n onnx.HardSwish(x) -> y', shapes={"x": (2, 3)}))
+    with pytest.raises(ArmnetError, match=r"onnx.Celu\(x\) -> y: Caffe2 has no such operator"):
+        to_caffe2(pair_of('net "h": x -> y\n onnx.Celu(x) -> y', shapes={"x": (2, 3)}))
+
+
+def test_hard_swish_of_floats() -> None:
+    pair = pair_of('net "h": x -> y\n onnx.HardSwish(x) -> y', shapes={"x": (7,)})
+    made = to_caffe2(pair)
+    assert types(made) == ["HardSigmoid", "Mul"]
+    feeds = {"x": np.array([-4, -3, -1.5, 0, 1, 3, 9], np.float32)}
+    np.testing.assert_array_max_ulp(numbers(pair, feeds)["y"], numbers(made, feeds)["y"], 4)
 
 
 def test_packed_weights_are_refused_with_what_to_do() -> None:

@@ -83,15 +83,38 @@ def test_the_model_takes_any_batch(batch: int) -> None:
         assert_close(run(to_onnx(pair), {"x": x})[0], predictor.run([x])["y"], terms=256)
 
 
-def test_packed_weights_stay_packed_and_onnxruntime_unpacks_them() -> None:
-    """With scales of float16, for which onnxruntime has no floats in float32."""
+@pytest.mark.parametrize("scales", ["float32", "float16"])
+def test_packed_weights_stay_packed_and_onnxruntime_unpacks_them(scales: str) -> None:
+    """With scales of float16, too, of which onnxruntime makes no floats in float32."""
     weights = {"w": np.random.default_rng(0).standard_normal((16, 3, 5, 5)).astype(np.float32)}
     pair = quantize(pair_of('net "n": x, w -> y\n Conv(x, w) -> y  kernel=5', weights))
-    assert {op.arg[0].t.dtype for op in pair.init_net.op if op.arg[0].t is not None} == {np.dtype("f2"), np.dtype("i1")}
+    if scales == "float16":
+        pair = with_half_scales(pair)
     model, x = to_onnx(pair), np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
     with Predictor(pair, threads=1) as predictor:
         assert_close(run(model, {"x": x})[0], predictor.run({"x": x})["y"], terms=75)
     assert len(model.SerializeToString()) < 3 * weights["w"].size
+
+
+@pytest.mark.parametrize(("factor", "nbytes"), [(1, 3), (1e6, 5)])
+def test_weights_of_four_bits_are_halves_if_none_is_too_large_for_these(factor: float, nbytes: int) -> None:
+    weights = {"w": (np.random.default_rng(0).standard_normal((16, 3, 5, 5)) * factor).astype(np.float32)}
+    pair = quantize(pair_of('net "n": x, w -> y\n Conv(x, w) -> y  kernel=5', weights), None, "int4")
+    model, x = to_onnx(pair), np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    with Predictor(pair, threads=1) as predictor:
+        assert_close(run(model, {"x": x})[0] / factor, predictor.run({"x": x})["y"] / factor, terms=75)
+    assert len(model.SerializeToString()) < nbytes * weights["w"].size
+
+
+def with_half_scales(pair: Pair) -> Pair:
+    """The pair whose scales are float16 in the net, too."""
+    values = {op.output[0]: op.get_tensor("values") for op in pair.init_net.op}
+    fills = [fill(name, value.astype(np.float16) if value.ndim == 1 else value) for name, value in values.items()]
+    ops = [op.with_args(output_dtype=1) if op.type == "DequantizeLinear" else op for op in pair.predict_net.op]
+    assert any(op.has("output_dtype") for op in ops)
+    return pair.replace(
+        init_net=pair.init_net.replace(op=tuple(fills)), predict_net=pair.predict_net.replace(op=tuple(ops))
+    )
 
 
 def test_saved_and_built_in_memory_are_the_same_model(tmp_path: Path) -> None:

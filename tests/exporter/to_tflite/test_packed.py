@@ -34,8 +34,10 @@ def net() -> Pair:
     return pair_of(NET, weights, {"x": (1, 4, 6, 6)})
 
 
-@pytest.mark.parametrize(("weights", "dtype", "share"), [("int8", np.int8, 0.5), ("float16", np.float16, 0.75)])
-def test_weights_are_as_large_as_in_the_pair(weights: str, dtype: Any, share: float) -> None:
+@pytest.mark.parametrize(
+    ("weights", "dtype", "share"), [("int8", np.int8, 0.5), ("float16", np.float16, 0.75), ("int4", np.float16, 0.75)]
+)
+def test_weights_are_as_small_as_they_can_be(weights: str, dtype: Any, share: float) -> None:
     pair, x = net(), np.random.default_rng(1).standard_normal((1, 4, 6, 6)).astype(np.float32)
     small = armnet.quantize(pair, None, weights)
     model, found = run_written(small, {"x": x})

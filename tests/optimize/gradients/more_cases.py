@@ -38,11 +38,16 @@ def shapes(draw: Draw) -> List[Case]:
     "Cast",
     "Dropout",
     "FloatToHalf",
+    "NanCheck",
+    "SequenceMask",
 )
 def identities(draw: Draw) -> List[Case]:
     x = {"X": draw.normal(*draw.sizes(2))}
-    names = ("Alias", "EnsureDense", "Copy", "CopyFromCPUInput")
+    names = ("Alias", "EnsureDense", "Copy", "CopyFromCPUInput", "NanCheck")
+    masked = {"X": draw.normal(2, 3), "n": np.array([1, 2], np.int32)}
     return [
+        Case('SequenceMask(X, n) -> Y  mode="sequence"  fill_val=3.0', masked),
+        Case('SequenceMask(X) -> Y  mode="lower"  fill_val=3.0', {"X": masked["X"]}),
         *(Case(f"{type}(X) -> h\nSin(h) -> Y", x) for type in names),
         Case("Sin(X) -> h\nStopGradient(h) -> s\nMul(s, X) -> h2\nSub(h2, h2) -> z\nAdd(X, z) -> Y", x),
         Case("Dropout(X) -> Y, mask  is_test=1  ratio=0.4", x),
@@ -278,7 +283,7 @@ def ranges(draw: Draw) -> List[Case]:
     return [*cases, Case("ReversePackedSegs(X, l) -> Y", packed)]
 
 
-@of("BatchDenseToSparse", "BatchSparseToDense", "SparseToDenseMask", "BooleanMask", "FlexibleTopK")
+@of("BatchDenseToSparse", "BatchSparseToDense", "SparseToDenseMask", "BooleanMask", "FlexibleTopK", "LengthsTopK")
 def sparse_rows(draw: Draw) -> List[Case]:
     d = draw.size(1, 3)
     ragged = {"l": np.array([2, 0, 1], np.int32), "i": np.array([3, 0, 2], np.int64)}
@@ -294,6 +299,7 @@ def sparse_rows(draw: Draw) -> List[Case]:
             to=["V"],
         ),
         Case("BooleanMask(X, m) -> Y", {"X": draw.normal(3, d), "m": np.array([True, False, True])}),
+        Case("LengthsTopK(X, l) -> Y, I  k=2", {"X": draw.distinct(4), "l": np.array([3, 0, 1], np.int32)}),
         Case("FlexibleTopK(X, k) -> Y, I", {"X": draw.distinct(2, 4), "k": np.array([3, 1], np.int64)}),
     ]
 

@@ -10,13 +10,13 @@ import pytest
 
 from optimize import optimize, quantize
 from optimize.quantization import QuantizationReport, builders, pipeline
-from optimize.quantization.formats import FORMATS
 from optimize.quantization.outputs import OutputNoise
+from optimize.quantization.packing.formats import FORMATS
 from optimize.quantization.table import Choice
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError
 from runtime_arm.pair.pair import Pair
-from tests.optimize.nets import pair_of
+from tests.optimize.nets import numbers, pair_of
 
 NET = """
     net "small": x, w1, b1, w2, w3, b3, w4, b4 -> probabilities, features
@@ -340,3 +340,16 @@ def test_scores_that_a_mask_makes_infinite_stay_floats(calibration: str) -> None
     assert any("Add(s, m) -> t stays float: its range is not known" in note for note in report.notes)
     assert types(small).count("tflite.QuantizedFullyConnected") == 2
     assert OutputNoise(pair, feeds).of(small) > 20
+
+
+def test_a_filter_of_almost_nothing_keeps_its_bias() -> None:
+    """Its scale would be so small that no int32 holds the bias in its steps."""
+    rng = np.random.default_rng(0)
+    w, b = rng.standard_normal((8, 3, 1, 1)).astype(np.float32), rng.standard_normal(8).astype(np.float32)
+    w[3:6] *= np.float32(1e-20)
+    net = pair_of('net "n": x, w, b -> y\n Conv(x, w, b) -> y  kernel=1', {"w": w, "b": b}, {"x": (1, 3, 4, 4)})
+    feeds = [{"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32)} for _ in range(4)]
+    small = quantize(net, feeds, activations="int8", snr=-math.inf)
+    assert "tflite.QuantizedConv" in types(small)
+    wanted, found = numbers(net, feeds[0])["y"], numbers(small, feeds[0])["y"]
+    assert np.abs(found - wanted)[:, 3:6].max() < 0.02 * np.abs(wanted).max()

@@ -11,6 +11,7 @@ import pytest
 
 from optimize import quantize
 from optimize.quantization.builders import Floats
+from optimize.quantization.judge import ROOM
 from optimize.quantization.report import LayerReport
 from optimize.quantization.smallest import Found, Outputs, by_excess, by_noise, smallest
 from optimize.quantization.table import Choice
@@ -42,6 +43,7 @@ def found(least: float, activations: str = "int8") -> Found:
         lambda floats: {"y": 10 ** (-of(floats) / 10)},
         lambda floats: {"y": max(0.0, 1 - 10 ** ((of(floats) - least) / 10))},
         lambda floats: of(floats) >= least,
+        lambda floats: of(floats) >= least + ROOM,
     )
     result = smallest(rows, outputs, quiet)
     assert result is not None
@@ -80,7 +82,9 @@ def test_weights_alone_become_wider(least: float, wide: str, layers: AbstractSet
 
 def test_what_cannot_be_reached_is_none() -> None:
     rows = [LayerReport("only", Choice("int8", "int8"), 4, 1, 40.0)]
-    nothing = Outputs(lambda floats: 0.0, lambda floats: {}, lambda floats: {}, lambda floats: False)
+    nothing = Outputs(
+        lambda floats: 0.0, lambda floats: {}, lambda floats: {}, lambda floats: False, lambda floats: False
+    )
     assert smallest(rows, nothing, quiet) is None
 
 
@@ -105,12 +109,42 @@ def test_the_order_that_needs_fewer_bytes_is_gone_on_with(nbytes: int, expected:
     def noise(floats: Floats) -> float:
         return sum(share for layer, share in shares.items() if layer in floats.packed or layer not in floats.layers)
 
-    outputs = Outputs(
-        noise, lambda floats: {"y": noise(floats)}, lambda floats: {"y": 0.3}, lambda floats: noise(floats) < 0.7001
-    )
+    def good(floats: Floats) -> bool:
+        return noise(floats) < 0.7001
+
+    outputs = Outputs(noise, lambda floats: {"y": noise(floats)}, lambda floats: {"y": 0.3}, good, good)
     result = smallest(rows, outputs, quiet)
     assert result is not None
     assert wider(result.floats) == expected
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "layers", "wide"), [(20, {"a", "b", "c"}, {"a", "b"}), (40, {"a", "b", "c", "d"}, {"a"})]
+)
+def test_a_few_more_wider_weights_are_taken_where_layers_then_compute_on_integers(
+    nbytes: int, layers: AbstractSet[str], wide: AbstractSet[str]
+) -> None:
+    """Noise of 0.96 is good enough, and of 0.75 leaves room. With b packed, no other layer can be on integers."""
+    noise = {"a": (0.4, 0.4), "b": (0.3, 0.25), "c": (0.45, 0.35), "d": (0.42, 0.35)}  # integers, int8
+    sizes = {"a": 10, "b": nbytes, "c": 500, "d": 500}
+    rows = [LayerReport(layer, Choice("int8", "int8"), size, size // 4, 40.0) for layer, size in sizes.items()]
+
+    def of(floats: Floats) -> float:
+        return sum(
+            integers if layer not in floats.layers else packed if layer in floats.packed else 0.0
+            for layer, (integers, packed) in noise.items()
+        )
+
+    outputs = Outputs(
+        lambda floats: -of(floats),
+        lambda floats: {"y": of(floats)},
+        lambda floats: {"y": 0.3},
+        lambda floats: of(floats) <= 0.96,
+        lambda floats: of(floats) <= 0.75,
+    )
+    result = smallest(rows, outputs, quiet)
+    assert result is not None
+    assert (result.floats.layers, wider(result.floats)) == (layers, wide)
 
 
 def test_floats_that_no_layer_on_integers_reads_are_not_quantised() -> None:

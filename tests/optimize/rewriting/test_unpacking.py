@@ -9,7 +9,7 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference
 from optimize import optimize, quantize
-from optimize.quantization.formats import FORMATS
+from optimize.quantization.packing.formats import FORMATS
 from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError
@@ -92,6 +92,8 @@ def test_files_of_other_formats_are_written(weights: str) -> None:
 BYTES = np.random.default_rng(1).integers(0, 256, (70, 16)).astype(np.uint8)
 CASES: Any = {
     "blocks": ("UnpackBlocks", [BYTES, np.linspace(0.5, 2, 70).astype(np.float16)], {"shape": [47, 47]}),
+    "int4": ("UnpackInt4", [BYTES.reshape(-1)[:1091]], {"shape": [3, 684], "exponent": 120}),
+    "int4, many": ("UnpackInt4", [np.resize(BYTES, 5313)], {"shape": [9999], "exponent": 110}),
     "palette": ("UnpackPalette", [BYTES.reshape(-1)[:1119], np.arange(16, dtype=np.float32) - 7], {"shape": [3, 746]}),
     "bfloat16": ("UnpackBfloat16", [np.arange(0x3F00, 0x4100, dtype=np.uint16)], {}),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Dict, Iterator, List, Sequence
 
 import numpy as np
@@ -15,9 +16,15 @@ from runtime_arm.errors import FeedError
 from runtime_arm.execution.executor import Executor, walk_segments
 from runtime_arm.execution.paranoid import run_paranoid
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
+from runtime_arm.planning.arena import allocate
 from runtime_arm.planning.merges import find as merging
 from runtime_arm.planning.merges.kinds import least_time
+from runtime_arm.planning.spare_memory import room_in
+from runtime_arm.planning.steps import Value
 from runtime_arm.registry.kernel import REFERENCE
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.random_nets import DATA_DEPENDENT, KINDS, MERGED, TILED, Kind, RandomNet, random_nets
 from tests.support.tiles import tiles_everywhere
 
@@ -140,3 +147,121 @@ def test_random_nets_with_merges_in_front_of_borders(monkeypatch: pytest.MonkeyP
     check()
     assert merged["SeparableBlock"] >= 3
     assert merged["PooledConv"] >= 3
+
+
+def chain(behind: str, x: str, count: int) -> List[OperatorDef]:
+    """Operators one after another, which need the memory of two of their blobs."""
+    names = [x, *(f"{behind}{index}" for index in range(count))]
+    return [OperatorDef.of("Softsign", [a], [b]) for a, b in zip(names, names[1:])]
+
+
+PARTS = 6
+
+
+def part(index: int, x: str, y: str) -> List[OperatorDef]:
+    """A chain, a border, and one operator behind it, which reads what the chain made on its way."""
+    name = f"p{index}_"
+    return [
+        *chain(name, x, 4),
+        OperatorDef.of("ReduceMean", [f"{name}3"], [f"means{index}"], axes=[1, 2], keepdims=0),
+        OperatorDef.of("NonZero", [f"means{index}"], [f"places{index}"], domain="onnx"),
+        OperatorDef.of("Cast", [f"places{index}"], [f"numbers{index}"], to=1),
+        OperatorDef.of("ReduceMax", [f"numbers{index}"], [f"most{index}"], keepdims=0),
+        OperatorDef.of("Add", [f"{name}1", f"most{index}"], [y]),
+    ]
+
+
+def long_net() -> NetDef:
+    names = ["x", *(f"x{index}" for index in range(1, PARTS)), "end"]
+    ops = [op for index, (x, y) in enumerate(zip(names, names[1:])) for op in part(index, x, y)]
+    return NetDef("long", (*ops, OperatorDef.of("Add", ["end", "p0_2"], ["y"])), ("x",), ("y",))
+
+
+LONG = long_net()
+
+
+def pictures(size: int) -> Dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(size).standard_normal((2, size, size)).astype(np.float32)}
+
+
+def unplanned(feeds: Dict[str, np.ndarray]) -> np.ndarray:
+    """The output where every blob is fetched, so that none shares memory."""
+    names = [name for op in LONG.op for name in op.output]
+    return Executor(LONG, {}).run(feeds, names)["y"]  # type: ignore[no-any-return]
+
+
+def blocks_of(executor: Executor) -> List[Dict[int, int]]:
+    """For each plan the memory of its blocks, by address, and what its arenas take."""
+    found = []
+    for root in executor.plans():
+        found.append({id(memory): memory.nbytes for one in walk_segments(root) for memory, _ in one.blocks})
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_arenas_of_segments_lie_in_one_another(workers: int) -> None:
+    """Plans for other sizes have memory of their own; what is read behind a border is there, run after run."""
+    executor, feeds = Executor(LONG, {}, workers), [pictures(size) for size in (200, 160, 200)]
+    try:
+        for given in [*feeds, *feeds]:
+            np.testing.assert_array_equal(executor.run(given, ["y"])["y"], unplanned(given))
+        for root, blocks in zip(executor.plans(), blocks_of(executor)):
+            arenas = [one.arena_nbytes for one in walk_segments(root)]
+            assert len(arenas) == PARTS + 1
+            assert max(arenas) <= sum(blocks.values()) < 0.6 * sum(arenas)
+    finally:
+        executor.close()
+
+
+def test_segments_in_one_memory_keep_to_it_where_free_bytes_are_poisoned() -> None:
+    pair = Pair(NetDef(), LONG, (TensorInfo("x", (2, 200, 200), "float32"),)).check()
+    assert run_paranoid(pair, pictures(200)).nbytes > 0
+
+
+def test_predictors_in_threads_have_memory_of_their_own() -> None:
+    feeds = [pictures(size) for size in (120, 150, 180)]
+    wanted = [unplanned(given) for given in feeds]
+    with ThreadPoolExecutor(3) as pool:
+        made = [Executor(LONG, {}) for _ in feeds]
+        for _ in range(3):
+            found = list(pool.map(lambda one: one[0].run(one[1], ["y"])["y"], zip(made, feeds)))
+            for one, other in zip(found, wanted):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_what_a_run_leaves_for_the_next_one_is_not_overwritten() -> None:
+    """The output lies in memory that the first segment of the next run uses."""
+    executor, x = Executor(LONG, {}), pictures(200)["x"]
+    executor.run({"x": x}, [], carry={"x": "y"})
+    wanted = [unplanned({"x": x})]
+    for _ in range(2):
+        np.testing.assert_array_equal(executor.carried()["x"], wanted[-1])
+        executor.run({}, [], carry={"x": "y"})
+        wanted.append(unplanned({"x": wanted[-1]}))
+    np.testing.assert_array_equal(executor.carried()["x"], wanted[-1])
+
+
+def test_contents_that_lead_to_others_are_let_go() -> None:
+    """What follows from shapes is computed once, and only its end is kept: the rest is no plan's business."""
+    ops = (
+        OperatorDef.of("Shape", ["x"], ["shape"]),
+        OperatorDef.of("ConstantOfShape", ["shape"], ["zeros"], domain="onnx"),
+        OperatorDef.of("Exp", ["zeros"], ["ones"]),
+        OperatorDef.of("Add", ["x", "ones"], ["y"]),
+    )
+    executor, feeds = Executor(NetDef("lead", ops, ("x",), ("y",)), {}), pictures(600)
+    np.testing.assert_array_equal(executor.run(feeds, ["y"])["y"], feeds["x"] + 1)
+    (plan,) = executor.plans()
+    assert plan.env["ones"].spec.value is not None
+    assert plan.env["zeros"].spec.value is None
+    np.testing.assert_array_equal(executor.run(feeds, ["zeros"])["zeros"], 0 * feeds["x"])
+
+
+def test_room_between_what_lives() -> None:
+    memory = allocate(4096, "a block")
+    values = [Value("v", TensorSpec((64,), np.uint8), 0, memory[at : at + 64]) for at in (3000, 128, 1000)]
+    places = [room_in([(memory, False)], nbytes, False, values) for nbytes in (128, 129, 809, 1024, 2000)]
+    begins = [None if place is None else place.ctypes.data - memory.ctypes.data for place in places]
+    assert begins == [0, 192, 1088, 1088, None]
+    assert [place is None or place.nbytes for place in places] == [128, 129, 809, 1024, True]
+    assert room_in([(memory, False)], 1, True, []) is None

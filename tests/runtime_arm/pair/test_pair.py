@@ -15,7 +15,7 @@ import pytest
 
 from runtime_arm.errors import ArmnetError, FormatError, NetError, PairError, ResourceError
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.netdef.codec import SMALL_ALIGNMENT
+from runtime_arm.netdef.encoder import SMALL_ALIGNMENT
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair, read_net
 from tests.support.paths import ROOT, module_at

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from optimize.quantization.formats import FORMATS
+from optimize.quantization.packing.formats import FORMATS
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.registry import shape_inference

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from optimize.quantization.formats import FORMATS
+from optimize.quantization.packing.formats import FORMATS
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec

@@ -92,7 +92,7 @@ def test_it_is_the_solver_fed_with_batch_after_batch(place: Path) -> None:
         "iteration 30",
         "iteration 30",
     ]
-    assert "iteration 30: test: loss" in said[-1]
+    assert "iteration 30: test: accuracy" in said[-1]
     assert course.test()[0]["accuracy"] >= 0.9
 
 

@@ -195,6 +195,36 @@ def test_feeds_and_snapshots_that_do_not_fit_are_refused() -> None:
         solver.restore(None, b"\xff\xff")
 
 
+def test_a_loss_that_states_no_top_is_learned_from() -> None:
+    net = Net(NET.replace(' top: "loss"', ""), seed=1)
+    assert net.forward(**batch()) == {}
+    net.backward()
+    stated = Net(NET, seed=1)
+    stated.forward(**batch())
+    stated.backward()
+    np.testing.assert_array_equal(net.params["fc"][0].diff, stated.params["fc"][0].diff)
+    assert np.abs(net.params["fc"][0].diff).max() > 0
+    two = NET.replace(' top: "loss"', "") + LOSS.replace(' top: "loss"', "").replace('"loss"', '"again"')
+    assert Net(two, seed=1).outputs == []
+
+
+def test_parameters_that_do_not_learn_have_no_gradient_and_no_share_in_the_clipped_length() -> None:
+    frozen = NET.replace('top: "y"', 'top: "y" param { lr_mult: 0 } param { lr_mult: 1 }')
+    net = Net(frozen, seed=1)
+    net.forward(**batch())
+    net.backward()
+    assert not net.params["fc"][0].diff.any()
+    assert net.params["fc"][1].diff.any()
+    forced = Net("force_backward: true " + frozen, seed=1)
+    forced.forward(**batch())
+    forced.backward()
+    assert forced.params["fc"][0].diff.any()
+    limit = float(np.abs(net.params["fc"][1].diff).max()) / 10
+    solver = Solver(f'base_lr: 1 lr_policy: "fixed" clip_gradients: {limit} random_seed: 1\n', frozen)
+    solver.step(batch())
+    assert float(np.linalg.norm(solver.net.params["fc"][1].data)) == pytest.approx(limit, rel=1e-5)
+
+
 # Parts of a pass, and layers that only run forwards
 
 

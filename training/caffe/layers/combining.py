@@ -17,6 +17,7 @@ class Eltwise(Layer):
     def forward(self, *bottoms: Array) -> List[Array]:
         param = self.param("eltwise_param")
         self.operation, coefficients = param.operation, list(param.coeff)
+        self.require(len(bottoms) > 1, "needs two bottoms or more")
         self.require(len({x.shape for x in bottoms}) == 1, "the bottoms have different shapes")
         self.require(not coefficients or self.operation == 1, "coefficients are for sums")
         self.require(len(coefficients) in (0, len(bottoms)), f"{len(bottoms)} bottoms need as many coefficients")

@@ -60,16 +60,19 @@ class _OfLabels(Layer):
 
 @layer("SoftmaxWithLoss", "SoftmaxLoss")
 class SoftmaxWithLoss(_OfLabels):
+    """A single top: Caffe's has two in its text, but none that it sets up."""
+
     def forward(self, x: Array, labels: Array) -> List[Array]:
+        self.require(len(self.proto.top) == 1, "takes a single top")
         scores, self.labels = self.positions(x, labels, self.param("softmax_param").axis)
         self.shape, self.counted = x.shape, self.kept(self.labels)
         self.probabilities = softmax(scores, 1)
         chosen = np.take_along_axis(self.probabilities, np.where(self.counted, self.labels, 0)[:, None], 1)[:, 0]
         self.over = self.divisor(self.counted, len(scores))
         total = -np.log(np.maximum(chosen, _SMALLEST))[self.counted].sum() / self.over
-        return [*_number(total), self.probabilities.reshape(x.shape)][: len(self.proto.top)]
+        return _number(total)
 
-    def backward(self, dy: Array, *_: Array) -> Diffs:
+    def backward(self, dy: Array) -> Diffs:
         dx = self.probabilities.copy()
         places = np.where(self.counted, self.labels, 0)[:, None]
         np.put_along_axis(dx, places, np.take_along_axis(dx, places, 1) - 1, 1)
@@ -95,6 +98,7 @@ class InfogainLoss(_OfLabels):
         ]
 
     def backward(self, dy: Array, *_: Array) -> Diffs:
+        self.require(not self.propagate[2], "the gains have no gradient")
         dx = self.probabilities * self.rows.sum(1, keepdims=True) - self.rows
         return [(dx * self.counted[:, None] * np.float32(dy / self.over)).reshape(self.shape), None, None]
 
@@ -106,7 +110,7 @@ class SigmoidCrossEntropyLoss(_OfLabels):
     def forward(self, x: Array, target: Array) -> List[Array]:
         self.require(x.size == target.size, "the bottoms differ in size")
         self.x, self.target = x, target.reshape(x.shape)
-        self.counted = self.kept(self.target)
+        self.counted = self.kept(np.trunc(self.target))  # Caffe compares whole numbers
         self.over = self.divisor(self.counted, len(x) if x.ndim else 1)
         terms = np.maximum(x, 0) - x * self.target + np.log1p(np.exp(-np.abs(x)))
         return _number(terms[self.counted].sum() / self.over)
@@ -203,6 +207,7 @@ class Accuracy(_OfLabels):
     def forward(self, x: Array, labels: Array) -> List[Array]:
         param = self.param("accuracy_param")
         scores, places = self.positions(x, labels, param.axis)
+        self.require(param.top_k <= scores.shape[1], f"top_k {param.top_k} exceeds {scores.shape[1]} classes")
         counted = self.kept(places)
         chosen = np.take_along_axis(scores, np.where(counted, places, 0)[:, None], 1)
         better = (scores >= chosen).sum(1)  # the label itself is among these

@@ -18,6 +18,7 @@ def sigmoid(x: Array) -> Array:
 @layer("AbsVal")
 class AbsVal(Layer):
     def forward(self, x: Array) -> List[Array]:
+        self.require(self.proto.top[0] != self.proto.bottom[0], "does not work in place")
         self.sign = np.sign(x)
         return [np.abs(x)]
 

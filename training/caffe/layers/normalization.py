@@ -40,6 +40,7 @@ class BatchNorm(Layer):
             factor = 0 if weight[0] == 0 else 1 / weight[0]
             mean, variance = (means * factor).reshape(shape), (variances * factor).reshape(shape)
         else:
+            self.require(x.ndim > 1, "needs a batch and channels for statistics of the batch")
             mean = x.mean(self.axes, keepdims=True, dtype=np.float64).astype(np.float32)
             variance = ((x - mean) ** 2).mean(self.axes, keepdims=True, dtype=np.float64).astype(np.float32)
             self._sum_up(mean, variance, x.size // means.size)

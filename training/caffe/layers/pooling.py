@@ -151,6 +151,7 @@ class SPP(Layer):
             bins = 2**level
             kernel = (-(-image[0] // bins), -(-image[1] // bins))
             pad = ((kernel[0] * bins - image[0] + 1) // 2, (kernel[1] * bins - image[1] + 1) // 2)
+            self.require(all(p < k for p, k in zip(pad, kernel)), f"{image} pixels cannot be divided into {bins} bins")
             count = [_count(*sizes, False) for sizes in zip(image, kernel, kernel, pad)]
             self.pools.append(Pool(Windows(image, kernel, kernel, pad, (count[0], count[1])), param.pool))
         tops = [pool.forward(x) for pool in self.pools]

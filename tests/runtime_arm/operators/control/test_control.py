@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from runtime_arm.errors import NetError, OperatorError, UnknownOperator
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from runtime_arm.registry.specs import QuantizedTensor
+from runtime_arm.operators.control.declared import with_declared
+from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 from tests.support.exact import assert_same
 
 Ops = Sequence[OperatorDef]
@@ -190,12 +191,15 @@ class TestLoop:
         assert y[0] == x
         assert s.shape == (trips,)
 
-    def test_a_scan_output_of_unknown_shape_needs_one_iteration(self) -> None:
+    def test_a_scan_output_of_unknown_shape_needs_one_iteration_or_a_declaration(self) -> None:
         body = net("i go x", "go x u", OperatorDef.of("NonZero", ["x"], ["u"], domain="onnx"))
         feeds = {"M": np.array(2), "X": numbers(3, 0)}
         assert run("s", feeds, self.loop("M,,X", body, "Y s"))[0].shape == (2, 1, 1)
         with pytest.raises(OperatorError, match="never ran"):
             run("s", {**feeds, "M": np.array(0)}, self.loop("M,,X", body, "Y s"))
+        known = with_declared(body, {"u": TensorSpec((1, 4), np.int64), "x": TensorSpec((), np.float32)})
+        (found,) = run("s", {**feeds, "M": np.array(0)}, self.loop("M,,X", known, "Y s"))
+        assert (found.shape, found.dtype) == ((0, 1, 4), np.int64)
 
     def test_refuses(self) -> None:
         body = net("i go x", "go x2", op("Add", "x x", "x2"))

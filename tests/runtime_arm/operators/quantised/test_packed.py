@@ -7,7 +7,7 @@ import pytest
 
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.quantised.packed import halves, joined_halves
+from runtime_arm.operators.quantised.halves import halves, joined_halves
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 

@@ -90,9 +90,9 @@ def test_every_row_has_its_own_k() -> None:
 def test_gathering_undoes_partitioning() -> None:
     keys = np.array([4, -1, 3, 8, 5, 0], np.int64)
     parts = run("Partition", [keys, ROWS], 6)
-    assert [part.tolist() for part in parts[:3]] == [[3, 0], [4], [-1, 8, 5]]
+    assert [part.tolist() for part in parts[::2]] == [[3, 0], [4], [-1, 8, 5]]
     np.testing.assert_array_equal(parts[5], ROWS[[1, 3, 4]])
-    assert_same(run("GatherByKey", [keys, *parts[3:]])[0], ROWS)
+    assert_same(run("GatherByKey", [keys, *parts[1::2]])[0], ROWS)
     packed = run("Partition", [keys], 3, pack_first_input=1)
     assert [part.tolist() for part in packed] == [[1, 0], [1], [-1, 2, 1]]
     assert_same(run("Partition", [keys.reshape(2, 3), ROWS.reshape(2, 3, 2)], 4)[3], ROWS[[1, 2, 4]])
@@ -100,8 +100,9 @@ def test_gathering_undoes_partitioning() -> None:
 
 def test_lists_are_split_among_partitions() -> None:
     outputs = run("LengthsPartition", [i32(2, 0, 3, 1), np.array([4, 2, 3, 8, 5, 0]), ROWS], 6)
-    assert [part.tolist() for part in outputs[:4]] == [[2, 0, 1, 1], [0, 0, 2, 0], [4, 2, 8, 0], [3, 5]]
-    assert_same(outputs[4], ROWS[[0, 1, 3, 5]])
+    wanted = [[2, 0, 1, 1], [4, 2, 8, 0], [0, 0, 2, 0], [3, 5]]
+    assert [outputs[place].tolist() for place in (0, 1, 3, 4)] == wanted
+    assert_same(outputs[2], ROWS[[0, 1, 3, 5]])
     assert_same(outputs[5], ROWS[[2, 4]])
 
 

@@ -132,7 +132,6 @@ def test_ftrl_moves_weak_parameters_to_zero() -> None:
     [
         (OperatorDef.of("MomentumSGD", "gmr", "gm"), ["f4", "f3", "f1"], "of one size"),
         (OperatorDef.of("Adam", "pmvgrt", "pmv", beta1=1.0), ["f3"] * 4 + ["f1", "i1"], "beta1 must be"),
-        (OperatorDef.of("Adam", "pmvgrt", "pmv", enableRAdam=1), ["f3"] * 4 + ["f1", "i1"], "enableRAdam"),
         (OperatorDef.of("SparseAdagrad", "phigr", "ph"), ["f4", "f4", "i3", "f2", "f1"], "one row of the gradient"),
         (OperatorDef.of("SparseAdagrad", "phigr", "ph"), ["f4", "f4", "i1", "f1", "f1"], "out of range"),
         (OperatorDef.of("Lars", "xgdth", "y"), ["f4", "f4", "f1", "f1", "f2"], "one float32 each"),

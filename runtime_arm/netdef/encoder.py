@@ -1,8 +1,4 @@
-"""NetDef <-> bytes: reads and writes protobuf's wire format without protobuf and without copying weights.
-
-A protobuf message would hold every weight a second time, and the pure-Python parser takes seconds to read them. Here
-arrays are views of the bytes wherever the machine can use those in place, and the writer yields pieces.
-"""
+"""NetDef -> bytes: writes protobuf's wire format without protobuf and without copying weights, in pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import schema, wire
-from runtime_arm.netdef.decoder import DTYPE, FORMAT, as_integer, decode
+from runtime_arm.netdef.decoder import DTYPE, FORMAT, as_integer
 from runtime_arm.netdef.schema import Field, Message
 from runtime_arm.netdef.tensors import fields_of_array
 from runtime_arm.netdef.values import NetDef
@@ -28,25 +24,20 @@ FILLER_HEADER = 2  # bytes, of a field of fewer than 128 characters
 Piece = Union[bytes, memoryview, UnpackedRun]
 
 
-def decode_net(data: Union[bytes, bytearray, memoryview], source: str = "") -> NetDef:
-    """The net in ``data``. FormatError names ``source``, the field and the byte. See ``NetDef.from_bytes``."""
-    net: NetDef = decode(schema.NET, data, source)
-    return net
-
-
 def encode_net(net: NetDef) -> Iterator[Union[bytes, memoryview]]:
-    """The net's bytes in pieces; arrays are not copied. FormatError for values that the format cannot hold."""
-    offset = 0
+    """The net's bytes in pieces; arrays are not copied, but for small ones of a net that is narrow. FormatError for
+    values that the format cannot hold."""
+    offset, narrow = 0, net.is_narrow
     for field in schema.NET.fields:
         for item in _items(field, vars(net)):
-            pieces = _aligned(field, item, offset)
+            pieces = _aligned(field, item, offset, narrow)
             offset += sum(map(len, pieces))
             yield from _written(pieces)
 
 
 def encode(kind: Message, value: Any) -> bytes:
     """The bytes of one message, whose fields are attributes of ``value``."""
-    return b"".join(map(bytes, _written(_message(kind, value, 0))))
+    return b"".join(map(bytes, _written(_message(kind, value, 0, narrow=False))))
 
 
 def _written(pieces: list[Piece]) -> Iterator[Union[bytes, memoryview]]:
@@ -65,11 +56,11 @@ def _written(pieces: list[Piece]) -> Iterator[Union[bytes, memoryview]]:
     yield b"".join(small)
 
 
-def _aligned(field: Field, item: Any, offset: int) -> list[Piece]:
+def _aligned(field: Field, item: Any, offset: int, narrow: bool) -> list[Piece]:
     """The field's pieces, with filler so that the first raw_data that is not tiny lies where it should in the file."""
     blanks = 0
     while True:
-        pieces = _field(field, item, blanks)
+        pieces = _field(field, item, blanks, narrow)
         gap = _gap(pieces, offset)
         if not gap:
             return pieces
@@ -97,10 +88,10 @@ def _items(field: Field, values: dict[str, Any]) -> Any:
     return () if field.default is not None and value == field.default else (value,)
 
 
-def _field(field: Field, item: Any, blanks: int) -> list[Piece]:
+def _field(field: Field, item: Any, blanks: int, narrow: bool) -> list[Piece]:
     kind = field.type
     if isinstance(kind, Message):
-        pieces = _message(kind, item, blanks)
+        pieces = _message(kind, item, blanks, narrow)
         size = sum(map(len, pieces))
         return [encode_tag(field.number, wire.BYTES) + encode_varint(size), *pieces]
     tag = encode_tag(field.number, kind.wire)
@@ -112,13 +103,18 @@ def _field(field: Field, item: Any, blanks: int) -> list[Piece]:
     return [tag + _encode_number(field, item)]
 
 
-def _message(kind: Message, value: Any, blanks: int) -> list[Piece]:
+def _message(kind: Message, value: Any, blanks: int, narrow: bool) -> list[Piece]:
     if kind is schema.TENSOR:
         # filler in small tensors, too, would move a big one behind them by a multiple of what it should
-        values = fields_of_array(value, blanks if value.nbytes >= ALIGNMENT else 0)
+        values = fields_of_array(value, blanks if value.nbytes >= ALIGNMENT else 0, narrow)
     else:
         values = vars(value)
-    return [piece for field in kind.fields for item in _items(field, values) for piece in _field(field, item, blanks)]
+    return [
+        piece
+        for field in kind.fields
+        for item in _items(field, values)
+        for piece in _field(field, item, blanks, narrow)
+    ]
 
 
 def _encode_number(field: Field, value: Any) -> bytes:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
-from optimize.quantization.formats import FLOAT32, FORMATS, Packed, packed_steps
 from optimize.quantization.layers import Layer, layers_at, layers_within
+from optimize.quantization.packing.formats import FLOAT32, FORMATS, Packed, packed_steps
 from optimize.quantization.report import CORRECTED, ROUNDED, LayerReport
 from optimize.quantization.round_by_data import Rounded
 from optimize.quantization.signal import decibels, noise

@@ -2,13 +2,13 @@
 
     float16    Caffe2's HalfToFloat unpacks it. Half the bytes; 11 bits of fraction
     bfloat16   armnet's UnpackBfloat16. Half the bytes; 8 bits of fraction, but float32's range
-    int8       ONNX's DequantizeLinear, one scale an index of one axis, in float16 where that can hold all. A quarter of
-               the bytes
-    int4       armnet's UnpackBlocks, one float16 scale for each 32 numbers. 4.5 bits a number
+    int8       ONNX's DequantizeLinear, one scale an index of one axis, of which a file needs 16 bits. A quarter of the
+               bytes
+    int4       armnet's UnpackInt4, a scale of one byte for each 32 numbers. 4.25 bits a number
     palette    armnet's UnpackPalette: 16 values found by k-means, and 4 bits a number
 
-int8 and int4 are symmetric: 0 stays 0. Scales are those of the least squared error, of a few candidates around the one
-that just holds the largest magnitude (as GPTQ and llama.cpp search them).
+In int8 and int4, 0 stays 0. Scales are those of the least squared error, of a few candidates around the one that just
+holds the largest magnitude (as GPTQ and llama.cpp search them).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from optimize.quantization.packing import int4 as four_bits
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.netdef.dtypes import FLOAT
+from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.operators.common.casting import LARGEST_HALF
-from runtime_arm.operators.quantised.packed import joined_halves
+from runtime_arm.operators.quantised.halves import joined_halves
 
 FLOAT32, FLOAT16 = "float32", "float16"
-BLOCK = 32  # numbers that share a scale in int4
 LEAST_HALF = 2.0**-16  # of numbers that float16 holds with nine bits or more
 
 _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7)  # how much of the largest magnitude a scale holds; the rest saturates
@@ -41,15 +41,16 @@ class Packed(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of all constants."""
-        return sum(value.nbytes for value in self.stored.values())
+        """Of all constants, in a file."""
+        return sum(stored_nbytes(value) for value in self.stored.values())
 
 
 class Grid(NamedTuple):
-    """Where an integer weight may lie. scales: float32, of the weight's shape or broadcast to it. most: the largest
-    integer."""
+    """Where an integer weight may lie. scales: float32, of the weight's shape or broadcast to it, none 0. least, most:
+    of the integers."""
 
     scales: Array
+    least: int
     most: int
 
 
@@ -69,9 +70,13 @@ def bfloat16(weight: Array, axis: int) -> Optional[Packed]:
     """The upper halves of the float32s, rounded to nearest, ties to even. None if a number is not finite."""
     if not bool(np.isfinite(weight).all()):
         return None
-    bits = np.ascontiguousarray(weight).view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-    return Packed({"bfloat16": rounded.astype(np.uint16)}, _operator("UnpackBfloat16", "armnet"))
+    return Packed({"bfloat16": _upper_halves(weight)}, _operator("UnpackBfloat16", "armnet"))
+
+
+def _upper_halves(values: Array) -> Array:
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded: Array = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return rounded.astype(np.uint16)
 
 
 def int8(weight: Array, axis: int) -> Optional[Packed]:
@@ -79,51 +84,38 @@ def int8(weight: Array, axis: int) -> Optional[Packed]:
     if not bool(np.isfinite(weight).all()):
         return None
     rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
-    scales = _short(_best_scales(rows, 127))
+    scales = short_scales(_best_scales(rows, 127))
     steps = _steps(rows, scales, 127).astype(np.int8)
     moved = [weight.shape[axis], *np.delete(weight.shape, axis)]
     return _int8_of(np.moveaxis(steps.reshape(moved), 0, axis), scales, axis)
 
 
-def _short(scales: Array) -> Array:
-    """The scales, float32, rounded to float16 if none becomes too coarse for that to matter. Integers are chosen by
-    what is left."""
+def short_scales(scales: Array) -> Array:
+    """Positive float32 scales of 16 bits that are close to these: float16s where that holds all well enough, else
+    bfloat16s. Integers are to be chosen by what is left."""
     if scales.size and scales.min() >= LEAST_HALF and scales.max() <= LARGEST_HALF:
         return scales.astype(np.float16).astype(np.float32)
-    return scales
+    upper: Array = _upper_halves(scales).astype(np.uint32) << np.uint32(16)
+    return upper.view(np.float32)
 
 
 def _int8_of(steps: Array, scales: Array, axis: int) -> Packed:
-    with np.errstate(over="ignore"):
-        halves = scales.astype(np.float16)
-    short = np.array_equal(halves, scales)
-    stored = {"int8": np.ascontiguousarray(steps), "scale": halves if short else scales}
-    floats = {"output_dtype": FLOAT} if short else {}
-    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis, **floats))
+    stored = {"int8": np.ascontiguousarray(steps), "scale": scales}
+    return Packed(stored, _operator("DequantizeLinear", "onnx", axis=axis))
 
 
 def int4(weight: Array, axis: int) -> Optional[Packed]:
-    """Integers from -7 to 7 in blocks of consecutive numbers. None if a number is not finite, or scales no float16s."""
-    if not bool(np.isfinite(weight).all()) or _vanishes(weight):
+    """Integers from -8 to 7 in blocks of consecutive numbers. None if a number is not finite, or no scale fits."""
+    if not four_bits.fits(weight):
         return None
-    blocks = _blocks(weight)
-    scales = _best_scales(blocks, 7)
-    if bool(np.any(scales > LARGEST_HALF)):
-        return None
-    halves = scales.astype(np.float16)
-    return _int4_of(_steps(blocks, halves.astype(np.float32), 7), halves, weight.shape)
+    scales = four_bits.best_scales(weight)
+    return _int4_of(four_bits.rounded(weight, scales), scales, weight.shape)
 
 
-def _blocks(values: Array) -> Array:
-    """Consecutive numbers in rows, the last of which is filled with zeros."""
-    flat = np.zeros(-(-values.size // BLOCK) * BLOCK, values.dtype)
-    flat[: values.size] = values.reshape(-1)
-    return flat.reshape(-1, BLOCK)
-
-
-def _int4_of(steps: Array, halves: Array, shape: Sequence[int]) -> Packed:
-    unpack = _operator("UnpackBlocks", "armnet", shape=list(shape), block_size=BLOCK)
-    return Packed({"int4": joined_halves((steps + 8).astype(np.uint8)), "scale": halves}, unpack)
+def _int4_of(steps: Array, scales: Array, shape: Sequence[int]) -> Packed:
+    packed, exponent = four_bits.joined(steps, scales)
+    unpack = _operator("UnpackInt4", "armnet", shape=list(shape), exponent=exponent)
+    return Packed({"int4": packed}, unpack)
 
 
 def palette(weight: Array, axis: int) -> Optional[Packed]:
@@ -149,22 +141,22 @@ FORMATS: Dict[str, Callable[[Array, int], Optional[Packed]]] = {
 
 def grid_of(name: str, weight: Array, axis: int) -> Optional[Grid]:
     """Where the weight lies in a format of integers; None for other formats, and for a weight that it cannot hold."""
-    packed = FORMATS[name](weight, axis) if name in ("int8", "int4") else None
+    if name == "int4" and four_bits.fits(weight):
+        scales = four_bits.best_scales(weight)
+        return Grid(four_bits.scales_of_elements(weight, scales), four_bits.LEAST, four_bits.MOST)
+    packed = int8(weight, axis) if name == "int8" else None
     if packed is None:
         return None
     scales = packed.stored["scale"].astype(np.float32)
     scales = np.where(scales > 0, scales, 1)
-    if name == "int4":
-        return Grid(np.repeat(scales, BLOCK)[: weight.size].reshape(weight.shape), 7)
-    return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), 127)
+    return Grid(scales.reshape([-1 if at == axis else 1 for at in range(weight.ndim)]), -127, 127)
 
 
 def packed_steps(name: str, steps: Array, grid: Grid, axis: int) -> Packed:
     """A weight that is rounded already: integers of the weight's shape on a grid."""
     if name == "int8":
         return _int8_of(steps, grid.scales.reshape(-1), axis)
-    halves = _blocks(np.broadcast_to(grid.scales, steps.shape))[:, 0].astype(np.float16)
-    return _int4_of(_blocks(steps), halves, steps.shape)
+    return _int4_of(steps, four_bits.scales_of_blocks(grid.scales), steps.shape)
 
 
 def check_format(name: str) -> str:

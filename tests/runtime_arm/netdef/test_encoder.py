@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runtime_arm.errors import FormatError
 from runtime_arm.netdef import Argument, NetDef, OperatorDef, decoder
-from runtime_arm.netdef.codec import ALIGNMENT, LARGE, SMALL_ALIGNMENT, encode_net
+from runtime_arm.netdef.encoder import ALIGNMENT, LARGE, SMALL_ALIGNMENT, encode_net
 from tests.runtime_arm.netdef import protobuf_bytes as pb
 from tests.runtime_arm.netdef.strategies import nets
 
