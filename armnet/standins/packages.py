@@ -58,7 +58,7 @@ PACKAGES: Dict[str, Package] = {
         "lite",
     ),
     "caffe": _alike(
-        "caffe", "caffe", "1.0.0", ("classifier", "detector", "io", "net_spec", "proto", "proto.caffe_pb2")
+        "caffe", "caffe", "1.0.0", ("_caffe", "classifier", "detector", "io", "net_spec", "proto", "proto.caffe_pb2")
     ),
     "caffe2": _alike(
         "caffe2",

@@ -18,26 +18,30 @@ class Submodules:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """None for other packages' modules. ModuleNotFoundError, naming the stand-in, for a module that it lacks."""
-        called = _name_outside(name)
-        top = called.partition(".")[0]
+        top = name.partition(".")[0]
         loaded = sys.modules.get(top)
-        if top == called or top not in PACKAGES or loaded is None or not loaded.__name__.startswith("armnet."):
+        if top == name or top not in PACKAGES or loaded is None or not loaded.__name__.startswith("armnet."):
             return None
-        package = PACKAGES[top]
-        home = package.later.get(called)
+        home = PACKAGES[top].later.get(name)
         if home is None:
-            inside = not package.part or called.startswith(f"{top}.{package.part}.")
-            has = "has none" if inside else f"has {top}.{package.part} alone"
-            raise ModuleNotFoundError(f"No module named {called!r}: armnet's stand-in for {top} {has}", name=called)
-        return None if home == name else alias(name, home)
+            raise _missing(top, name)
+        return alias(name, home)
 
 
-def _name_outside(name: str) -> str:
-    """The name that a program gives a module: ``from tensorflow import keras`` asks for a module of armnet."""
-    for top, package in PACKAGES.items():
-        if package.part and name.startswith(f"{package.modules[top]}."):
-            return top + name[len(package.modules[top]) :]
-    return name
+class Missing:
+    """A finder, the last of ``sys.meta_path``: ``from caffe2.python import brew`` asks for a module of armnet."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """None for what is no module of a stand-in. ModuleNotFoundError, under the name that the program uses."""
+        for top, package in PACKAGES.items():
+            if name.startswith(f"{package.modules[top]}."):
+                raise _missing(top, top + name[len(package.modules[top]) :])
+
+
+def _missing(top: str, name: str) -> ModuleNotFoundError:
+    part = PACKAGES[top].part
+    has = "has none" if not part or name.startswith(f"{top}.{part}.") else f"has {top}.{part} alone"
+    return ModuleNotFoundError(f"No module named {name!r}: armnet's stand-in for {top} {has}", name=name)
 
 
 def alias(name: str, home: str) -> ModuleSpec:
@@ -62,6 +66,7 @@ class _Alias:
 
 
 def find_submodules() -> None:
-    """Put the finder into place, once."""
+    """Put the finders into place, once."""
     if not any(isinstance(finder, Submodules) for finder in sys.meta_path):
         sys.meta_path.insert(0, Submodules())
+        sys.meta_path.append(Missing())

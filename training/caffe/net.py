@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import copy
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -135,20 +136,31 @@ class Net:
         return slice(begin, end)
 
     def reshape(self) -> None:
-        """Give every blob the shape that follows from those of the inputs, as ``forward`` does, too."""
+        """Give every blob the shape that follows from those of the inputs, as ``forward`` does, too. Values stay where
+        the memory of a blob suffices."""
         for proto, layer in self.layers:
-            self._run(proto, layer, trial=True)
+            bottoms = [np.zeros(self.blobs[name].shape, np.float32) for name in proto.bottom]
+            for name, top in self._tops(proto, layer, bottoms, trial=True):
+                self.blobs[name].reshape(top.shape)
+            self._weigh(proto, layer)
 
-    def _run(self, proto: Any, layer: Layer, trial: bool = False) -> None:
-        """Run a layer; on trial, to learn shapes, its parameters stay."""
+    def _run(self, proto: Any, layer: Layer) -> None:
         bottoms = [self.blobs[name].data.copy() for name in proto.bottom]
+        for name, top in self._tops(proto, layer, bottoms):
+            _assign(self.blobs[name], top)
+        self._weigh(proto, layer)
+
+    def _tops(
+        self, proto: Any, layer: Layer, bottoms: Sequence[Array], trial: bool = False
+    ) -> Iterator[Tuple[str, Array]]:
+        """What a layer gives, by name; on trial, to learn shapes, it and its parameters stay as they are."""
         try:
             if not layer.is_set_up:
                 layer.prepare(bottoms)
                 self._share(proto, layer)
             before = [blob.data.copy() for blob in layer.blobs] if trial else []
             with np.errstate(all="ignore"):
-                tops = layer.forward(*bottoms)
+                tops = (copy(layer) if trial else layer).forward(*bottoms)
             for blob, values in zip(layer.blobs, before):
                 blob.data[...] = values
         except (ArmnetError, TypeError, ValueError, IndexError) as error:
@@ -158,8 +170,13 @@ class Net:
             raise ExportError(f"{title(proto)}: does not fit its bottoms of shapes {shapes}: {error}") from error
         if len(tops) != len(proto.top):
             raise ExportError(f"{title(proto)}: gives {len(tops)} tops, not {len(proto.top)}")
-        for name, value, weight in zip(proto.top, tops, layer.loss_weights(len(tops))):
-            _assign(self.blobs.setdefault(name, Blob()), value)
+        for name in proto.top:
+            self.blobs.setdefault(name, Blob())
+        return zip(proto.top, tops)
+
+    def _weigh(self, proto: Any, layer: Layer) -> None:
+        """Set the gradients of losses to their weights."""
+        for name, weight in zip(proto.top, layer.loss_weights(len(proto.top))):
             if weight:
                 self.blobs[name].diff[...] = weight
 

@@ -61,8 +61,7 @@ class Solver:
         for part in self._parts(feeds, times):
             outputs = self.net.forward(**part)
             self.net.backward()
-        self._update(times)
-        self.iteration += 1
+        self.apply_update()
         return outputs
 
     def _parts(self, feeds: Mapping[str, Any], times: int) -> List[Dict[str, Array]]:
@@ -82,15 +81,18 @@ class Solver:
                 part[name] = piece
         return parts
 
-    def _update(self, times: int) -> None:
+    def apply_update(self) -> None:
+        """End a step: change the parameters by what the rule makes of their gradients, the sum of all sub-batches."""
         solver, rate = self._proto, self.rate
-        factor = clip_factor([parameter.blob.diff for parameter in self._parameters], solver.clip_gradients) / times
+        factor = clip_factor([parameter.blob.diff for parameter in self._parameters], solver.clip_gradients)
+        factor /= max(solver.iter_size, 1)
         for parameter, memory in zip(self._parameters, self._memory):
             blob = parameter.blob
             gradient = blob.diff * np.float32(factor)
             gradient = decayed(self._kind, gradient, blob.data, solver.weight_decay * parameter.decay)
             blob.diff[...] = self._rule.step(solver, gradient, memory, rate * parameter.rate, self.iteration)
             blob.update()
+        self.iteration += 1
 
     # Snapshots
 

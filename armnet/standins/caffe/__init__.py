@@ -24,11 +24,13 @@ _HOMES = {
     "solver": "AdaDeltaSolver AdaGradSolver AdamSolver NesterovSolver RMSPropSolver SGDSolver get_solver",
 }
 
+_MODULES = ("_caffe", "classifier", "detector", "io", "net_spec", "proto")
+
 __getattr__, __dir__ = lazy_names_or(
     "armnet's stand-in for caffe has no caffe.{name}",
     __name__,
     {
-        **{name: f"{__name__}.{name}" for name in ("classifier", "detector", "io", "net_spec", "proto")},
+        **{name: f"{__name__}.{name}" for name in _MODULES},
         **{name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()},
     },
 )

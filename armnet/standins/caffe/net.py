@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -66,13 +67,22 @@ class Blob(Standin):
             return self._memory.legacy_shape(axis)
 
 
+class BlobVec(List[Blob]):
+    """The parameters of a layer: ``net.params["conv1"]``."""
+
+    @classmethod
+    def of(cls, memories: Iterable[Memory]) -> BlobVec:
+        """Blobs that show these."""
+        return cls(map(Blob, memories))
+
+
 class LayerOfNet(Standin):
     """``net.layers[i]``: ``type`` and ``blobs``."""
 
     __slots__ = ("blobs", "type")
     _package = "caffe"
 
-    def __init__(self, type: str, blobs: List[Blob]):
+    def __init__(self, type: str, blobs: BlobVec):
         self.type, self.blobs = type, blobs
 
 
@@ -127,15 +137,15 @@ class Net(Standin):
     # What is there
 
     @property
-    def params(self) -> Dict[str, List[Blob]]:
+    def params(self) -> Dict[str, BlobVec]:
         """The parameters of each layer that has some."""
-        return OrderedDict((name, list(map(Blob, memories))) for name, memories in self._net.params.items())
+        return OrderedDict((name, BlobVec.of(memories)) for name, memories in self._net.params.items())
 
     @property
     def layers(self) -> List[LayerOfNet]:
         """The layers, data layers among them."""
-        sources = [LayerOfNet(proto.type, []) for proto in self._net.sources]
-        return [*sources, *(LayerOfNet(proto.type, list(map(Blob, one.blobs))) for proto, one in self._net.layers)]
+        sources = [LayerOfNet(proto.type, BlobVec()) for proto in self._net.sources]
+        return [*sources, *(LayerOfNet(proto.type, BlobVec.of(one.blobs)) for proto, one in self._net.layers)]
 
     @property
     def layer_dict(self) -> Dict[str, LayerOfNet]:
@@ -185,16 +195,29 @@ class Net(Standin):
 
     def forward_all(self, blobs: Optional[Iterable[str]] = None, **kwargs: Any) -> Dict[str, Array]:
         """Run inputs with any number of rows, a batch at a time; the outputs of all rows."""
-        found: Dict[str, List[Array]] = {}
-        count = len(next(iter(kwargs.values())))
-        for batch in self._batches(kwargs):
-            self._assign(batch, self.inputs, "data")
-            for name, values in self.forward(blobs=blobs).items():
-                found.setdefault(name, []).append(values.copy())
-        return {name: np.concatenate(parts)[:count] for name, parts in found.items()}
+        passes = [_copied(self.forward(blobs, **batch)) for batch in self._batches(kwargs)]
+        return _joined(passes, kwargs)
 
-    def _batches(self, given: Dict[str, Any]) -> Iterator[Dict[str, Array]]:
+    def forward_backward_all(
+        self, blobs: Optional[Iterable[str]] = None, diffs: Optional[Iterable[str]] = None, **kwargs: Any
+    ) -> Tuple[Dict[str, Array], Dict[str, Array]]:
+        """The same, and a backward pass after each forward pass: the outputs and the gradients of all rows.
+
+        kwargs: inputs, and gradients of outputs. What is not given is taken from the blobs as they are.
+        """
+        inputs = {name: rows for name, rows in kwargs.items() if name in self.inputs}
+        outputs = {name: rows for name, rows in kwargs.items() if name not in inputs}
+        values, gradients = [], []
+        nothing: Dict[str, Any] = {}
+        for batch, top_diffs in zip_longest(self._batches(inputs), self._batches(outputs), fillvalue=nothing):
+            values.append(_copied(self.forward(blobs, **batch)))
+            gradients.append(_copied(self.backward(diffs, **top_diffs)))
+        return _joined(values, kwargs), _joined(gradients, kwargs)
+
+    def _batches(self, given: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
         """The rows in batches of the size of the net's; the last one is filled up with zeros."""
+        if not given:
+            return
         arrays = {name: np.asarray(values, np.float32) for name, values in given.items()}
         count, size = len(next(iter(arrays.values()))), self.blobs[next(iter(arrays))].shape[0]
         for at in range(0, count, size):
@@ -261,6 +284,17 @@ class Net(Standin):
         """Write the caffemodel."""
         with raised_as(RuntimeError):
             write_file(filename, [self._net.save()])
+
+
+def _copied(arrays: Dict[str, Array]) -> Dict[str, Array]:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+def _joined(passes: List[Dict[str, Array]], given: Dict[str, Any]) -> Dict[str, Array]:
+    """The rows of all passes, as many as are given."""
+    count = len(next(iter(given.values()))) if given else 0
+    names = list(passes[0]) if passes else []
+    return {name: np.concatenate([np.atleast_1d(one[name]) for one in passes])[:count] for name in names}
 
 
 def _caffemodel(path: AnyPath) -> AnyPath:

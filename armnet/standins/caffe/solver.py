@@ -41,6 +41,10 @@ class Solver(Standin):
         with raised_as(RuntimeError):
             self._course.step(iters)
 
+    def apply_update(self) -> None:
+        """Change the parameters of ``net`` by what the solver makes of the gradients that they hold; this is a step."""
+        self._course.solver.apply_update()
+
     def solve(self, resume_file: str = "") -> None:
         """The steps that are left, from a solverstate if one is given."""
         if resume_file:

@@ -9,6 +9,9 @@ Everything else of tensorflow is missing, and says so. Names are imported when t
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from armnet.standins.failures import lazy_names_or
 from armnet.standins.packages import PACKAGES
 
@@ -18,3 +21,8 @@ __getattr__, __dir__ = lazy_names_or(
 
 
 __version__ = PACKAGES["tensorflow"].version
+
+
+def get_logger() -> logging.Logger:
+    """The logger of TensorFlow, which programs silence; armnet says nothing there."""
+    return logging.getLogger("tensorflow")

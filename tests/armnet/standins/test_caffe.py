@@ -132,6 +132,50 @@ def test_backward_gives_gradients_of_inputs_and_parameters(tmp_path: Path) -> No
     assert_close(weights.diff, dy.T @ x, terms=2)
 
 
+def test_gradients_of_many_rows_run_batch_by_batch(tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.data = L.Input(shape={"dim": [2, 3]})
+    n.fc = L.InnerProduct(n.data, num_output=4, weight_filler={"type": "xavier"})
+    n.out = L.Power(n.fc, scale=3)
+    spec = n.to_proto()
+    spec.force_backward = True
+    (tmp_path / "net.prototxt").write_text(str(spec))
+    net = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TRAIN)
+    x, dy = RNG.rand(5, 3).astype(np.float32), RNG.rand(5, 4).astype(np.float32)
+    values, gradients = net.forward_backward_all(blobs=["fc"], diffs=["fc"], data=x, out=dy)
+    assert (sorted(values), sorted(gradients)) == (["fc", "out"], ["data", "fc"])
+    weights = net.params["fc"][0].data
+    np.testing.assert_allclose(values["out"], 3 * x @ weights.T, rtol=1e-5)
+    np.testing.assert_allclose(gradients["data"], 3 * dy @ weights, rtol=1e-5)
+    net.blobs["out"].diff[...] = 1
+    _, gradients = net.forward_backward_all(data=x[:2])
+    np.testing.assert_allclose(gradients["data"], np.tile(3 * weights.sum(axis=0), (2, 1)), rtol=1e-5)
+
+
+def test_parameters_are_of_the_type_for_which_programs_look(net: Any) -> None:
+    assert type(net.params["conv"]) is caffe._caffe.BlobVec
+    assert [type(layer.blobs) for layer in net.layers] == [caffe._caffe.BlobVec] * 5
+
+
+def test_a_step_may_be_taken_by_hand(tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.data = L.Input(shape={"dim": [2, 3]})
+    n.fc = L.InnerProduct(n.data, num_output=4)
+    n.loss = L.Reduction(n.fc, loss_weight=1)
+    net = saved(n, tmp_path / "net.prototxt")
+    (tmp_path / "solver.prototxt").write_text(
+        f'net: "{net}" base_lr: 0.5 momentum: 0.9 lr_policy: "fixed" iter_size: 2'
+    )
+    solver = caffe.get_solver(str(tmp_path / "solver.prototxt"))
+    weights = solver.net.params["fc"][0]
+    for step, expected in ((1, -0.25), (2, -0.25 * 2.9)):
+        solver.net.clear_param_diffs()
+        weights.diff[...] = 1
+        solver.apply_update()
+        assert solver.iter == step
+        np.testing.assert_allclose(weights.data, np.full((4, 3), expected), rtol=1e-6)
+
+
 def test_memory_data_gives_what_it_is_set_to(tmp_path: Path) -> None:
     n = caffe.NetSpec()
     n.data, n.label = L.MemoryData(batch_size=2, channels=1, height=1, width=3, ntop=2)

@@ -43,6 +43,13 @@ def test_blobs_are_copies() -> None:
         workspace.FetchBlob("z")
 
 
+def test_blobs_are_found_by_name() -> None:
+    workspace.blobs["x"] = np.arange(3)
+    assert workspace.blobs["x"].tolist() == [0, 1, 2]
+    assert ("x" in workspace.blobs, "y" in workspace.blobs) == (True, False)
+    assert (list(workspace.blobs), len(workspace.blobs)) == (["x"], 1)
+
+
 def test_workspaces_are_apart() -> None:
     workspace.FeedBlob("x", np.ones(2, np.float32))
     workspace.SwitchWorkspace("other", True)

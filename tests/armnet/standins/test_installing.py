@@ -232,6 +232,22 @@ def test_the_rest_of_tensorflow_says_that_it_is_missing(tmp_path: Path) -> None:
         assert problem in done.stderr.splitlines()[-1]
 
 
+def test_a_module_that_a_stand_in_lacks_is_named_as_the_program_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    for line, module in (
+        ("from caffe2.python import core, brew", "caffe2.python.brew"),
+        ("import caffe2.python.brew", "caffe2.python.brew"),
+        ("from caffe import draw", "caffe.draw"),
+        ("from onnxruntime import quantization", "onnxruntime.quantization"),
+    ):
+        path.write_text(line)
+        done = run(path)
+        assert done.returncode == 1
+        package = module.partition(".")[0]
+        problem = f"No module named {module!r}: armnet's stand-in for {package} has none"
+        assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {problem}"
+
+
 def test_what_a_program_raises_and_its_exit_status_go_through(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text("import sys\nsys.exit(7)")

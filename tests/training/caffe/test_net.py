@@ -56,6 +56,51 @@ def test_blobs_take_the_shapes_that_follow_from_the_inputs() -> None:
     assert net.forward()["y"].shape == (5, 2)
 
 
+def test_a_reshape_leaves_what_blobs_hold() -> None:
+    text = """
+    layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
+    layer { name: "p" type: "Power" bottom: "x" top: "x" power_param { scale: 2 } }
+    layer { name: "a" type: "AbsVal" bottom: "x" top: "y" }
+    """
+    net = Net(text)
+    net.blobs["x"].data[...] = 1
+    net.blobs["y"].data[...] = 7
+    net.reshape()
+    assert (net.blobs["x"].data.max(), net.blobs["y"].data.min()) == (1, 7)
+    assert net.forward()["y"].max() == 2
+
+
+def test_a_reshape_between_the_passes_changes_no_gradient() -> None:
+    net, x = Net(DATA + PRODUCT % ("fc", "x", "y", "", 2)), np.random.RandomState(4).rand(2, 3).astype(np.float32)
+    net.blobs["x"].reshape(2, 3)
+    net.forward(x=x)
+    net.reshape()
+    net.backward(y=np.ones((2, 2)))
+    np.testing.assert_allclose(net.params["fc"][0].diff, np.tile(x.sum(axis=0), (2, 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("type", ["LSTM", "RNN"])
+def test_a_sequence_goes_on_in_the_next_pass(type: str) -> None:
+    text = """
+    layer { name: "x" type: "Input" top: "x" top: "going" input_param { shape { dim: 4 dim: 2 dim: 3 }
+      shape { dim: 4 dim: 2 } } }
+    layer { name: "r" type: "%s" bottom: "x" bottom: "going" top: "y" recurrent_param { num_output: 5
+      weight_filler { type: "uniform" min: -1 max: 1 } } }
+    """
+    net, x = Net(text % type), np.random.RandomState(3).rand(4, 2, 3).astype(np.float32)
+    going = np.ones((4, 2), np.float32)
+    going[0] = 0
+    whole = net.forward(x=x, going=going)["y"]
+    steps = []
+    for step in range(4):
+        steps.append(net.forward(x=x[step : step + 1], going=going[step : step + 1])["y"])
+        net.reshape()
+    np.testing.assert_allclose(np.concatenate(steps), whole, rtol=1e-6)
+    beginning = net.forward(x=x[:1], going=np.zeros((1, 2)))["y"]
+    np.testing.assert_allclose(beginning, whole[:1], rtol=1e-6)
+    assert net.forward(x=x[:, :1], going=going[:, :1])["y"].shape == (4, 1, 5)
+
+
 def test_shared_parameters_are_one_blob_that_both_layers_change() -> None:
     share = 'param { name: "w" } param { name: "b" }'
     text = DATA + PRODUCT % ("a", "x", "h", share, 3) + PRODUCT % ("b", "h", "y", share, 3)
@@ -247,3 +292,5 @@ def test_layers_without_a_way_back_run_forwards() -> None:
     assert_close(net.forward(x=x)["p"], 2 * expected, terms=3)
     with pytest.raises(ExportError, match="no such layer can be trained"):
         Net(text, phase="TRAIN")
+    with pytest.raises(ExportError, match=r"layer 'p' \(Python\): armnet has no such layer type"):
+        Net(text.replace('"Permute"', '"Python"'), weights.SerializeToString())

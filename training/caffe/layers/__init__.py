@@ -22,7 +22,6 @@ import numpy as np
 
 from exporter.caffe.blob import Blob
 from exporter.caffe.net import title
-from exporter.caffe.rules import find_rule
 from runtime_arm.errors import ExportError, there_are
 from training.caffe.layers.layer import LAYERS, Layer
 
@@ -39,13 +38,13 @@ def make_layer(proto: Any, training: bool, random: np.random.RandomState, given:
     """The layer that a prototxt describes. ExportError for a type that is not here; unless ``training``, those that the
     exporter can translate run forwards."""
     _load()
-    if proto.type not in LAYERS and not training and find_rule(proto.type) is not None:
-        from training.caffe.layers.translated import Translated
-
-        return Translated(proto, training, random, given)
-    if proto.type not in LAYERS:
+    if proto.type in LAYERS:
+        return LAYERS[proto.type](proto, training, random, given)
+    if training:
         raise ExportError(f"{title(proto)}: no such layer can be trained; there are {there_are(proto.type, LAYERS)}")
-    return LAYERS[proto.type](proto, training, random, given)
+    from training.caffe.layers.translated import Translated
+
+    return Translated(proto, training, random, given)
 
 
 def _load() -> None:

@@ -1,4 +1,7 @@
-"""Recurrent layers over sequences (T, N, ...), with marks (T, N) that are 0 where a sequence begins."""
+"""Recurrent layers over sequences (T, N, ...), with marks (T, N) that are 0 where a sequence begins.
+
+A sequence whose first mark is not 0 goes on where the last pass ended, as in Caffe; gradients do not go back to there.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,17 @@ class _Recurrent(Layer):
         self.require(len(rest) == 1 and not param.expose_hidden, "takes a sequence and its marks alone")
         self.require(rest[0].shape == x.shape[:2], f"the marks must have the shape {x.shape[:2]}")
         size = param.num_output
+        self.carried: List[Array] = []  # what a forward pass leaves to the next one
         self.add_blob((self.gates * size, width), param.weight_filler)
         self.add_blob((self.gates * size,), param.bias_filler)
         self.add_blob((self.gates * size, size), param.weight_filler)
+
+    def _left(self, count: int, batch: int) -> List[Array]:
+        """What the last pass left, (N, hidden) each; zeros before the first one and for another size of batches."""
+        shape = batch, int(self.param("recurrent_param").num_output)
+        if self.carried and self.carried[0].shape == shape:
+            return self.carried
+        return [np.zeros(shape, np.float32) for _ in range(count)]
 
     def _keep(self, x: Array, marks: Array) -> Array:
         """The products of the inputs, for all times."""
@@ -52,7 +63,8 @@ class LSTM(_Recurrent):
         self.cells = np.zeros((times + 1, batch, size), np.float32)
         self.hidden = np.zeros((times, batch, size), np.float32)  # before each step, where a sequence goes on
         self.active = np.zeros((times, batch, 4 * size), np.float32)
-        y, last = np.zeros((times, batch, size), np.float32), np.zeros((batch, size), np.float32)
+        y = np.zeros((times, batch, size), np.float32)
+        last, self.cells[0] = self._left(2, batch)
         for t in range(times):
             self.hidden[t] = last * self.marks[t]
             sums = inputs[t] + self.hidden[t] @ self.blobs[2].data.T
@@ -62,6 +74,7 @@ class LSTM(_Recurrent):
             self.active[t] = np.concatenate([gates, candidate], 1)
             self.cells[t + 1] = f * self.cells[t] + i * candidate
             y[t] = last = o * np.tanh(self.cells[t + 1])
+        self.carried = [last, self.cells[times].copy()]
         return [y]
 
     def backward(self, dy: Array) -> Diffs:
@@ -99,10 +112,11 @@ class RNN(_Recurrent):
         inputs, (times, batch) = self._keep(x, marks), x.shape[:2]
         size = self.param("recurrent_param").num_output
         self.hidden, self.states = (np.zeros((times, batch, size), np.float32) for _ in range(2))
-        last = np.zeros((batch, size), np.float32)
+        (last,) = self._left(1, batch)
         for t in range(times):
             self.hidden[t] = last * self.marks[t]
             self.states[t] = last = np.tanh(inputs[t] + self.hidden[t] @ self.blobs[2].data.T)
+        self.carried = [np.array(last)]
         self.y = np.tanh(self.states @ self.blobs[3].data.T + self.blobs[4].data)
         return [self.y]
 

@@ -6,8 +6,9 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from exporter.caffe.export import CaffeNet, translated
+from exporter.caffe.export import NO_SUCH_LAYER, CaffeNet, translated
 from exporter.caffe.prototxt import message_class
+from exporter.caffe.rules import find_rule
 from exporter.caffe.weights import TrainedBlob
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
@@ -21,20 +22,21 @@ class Translated(Layer):
     """A layer of a net in the phase TEST: PriorBox, Permute, DetectionOutput and the like."""
 
     def setup(self, *bottoms: Array) -> None:
+        self.require(find_rule(self.proto.type) is not None, NO_SUCH_LAYER)
         for blob in self._given:
             self.add_blob(blob.shape)
-        self._predictors: Dict[Shapes, Predictor] = {}
-        self._weights: List[Array] = []  # those that the predictors hold
+        self._predictors: Dict[Shapes, Tuple[Predictor, List[Array]]] = {}  # with the weights that each holds
 
     def forward(self, *bottoms: Array) -> List[Array]:
-        if not all(np.array_equal(old, blob.data) for old, blob in zip(self._weights, self.blobs)):
-            self._predictors = {}
         shapes = tuple(x.shape for x in bottoms)
-        if shapes not in self._predictors:
-            self._predictors[shapes] = self._made(shapes)
-        return list(self._predictors[shapes].run(list(bottoms)).values())
+        predictor, weights = self._predictors.get(shapes, (None, []))
+        if predictor is None or not all(np.array_equal(old, blob.data) for old, blob in zip(weights, self.blobs)):
+            weights = [blob.data.copy() for blob in self.blobs]
+            predictor = self._made(shapes, weights)
+            self._predictors[shapes] = predictor, weights
+        return list(predictor.run(list(bottoms)).values())
 
-    def _made(self, shapes: Shapes) -> Predictor:
+    def _made(self, shapes: Shapes, weights: List[Array]) -> Predictor:
         """The layer as a net of its own, for bottoms of these shapes."""
         proto: Any = message_class("LayerParameter")()
         proto.CopyFrom(self.proto)
@@ -43,8 +45,7 @@ class Translated(Layer):
         source: Any = message_class("LayerParameter")(name="inputs", type="Input", top=proto.bottom)
         for shape in shapes:
             source.input_param.shape.add().dim.extend(shape)
-        self._weights = [blob.data.copy() for blob in self.blobs]
-        trained = [TrainedBlob(blob.shape, values.reshape(-1)) for blob, values in zip(self.blobs, self._weights)]
+        trained = [TrainedBlob(values.shape, values.reshape(-1)) for values in weights]
         net = CaffeNet(proto.name, [source, proto], list(proto.top))
         builder, inputs = translated(net, {proto.name: trained} if trained else {})
         infos = [TensorInfo(name, None, "float32") for name in proto.top]

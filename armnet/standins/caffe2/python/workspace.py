@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -109,6 +109,28 @@ def HasBlob(name: Any) -> bool:
 def Blobs() -> List[str]:
     """The names of the blobs, sorted."""
     return _space().blobs.blobs()
+
+
+class _BlobsByName:
+    """``workspace.blobs["X"]``: the blobs of the current workspace, fetched and fed."""
+
+    def __getitem__(self, name: Any) -> Any:
+        return FetchBlob(name)
+
+    def __setitem__(self, name: Any, arr: Any) -> None:
+        FeedBlob(name, arr)
+
+    def __contains__(self, name: Any) -> bool:
+        return HasBlob(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(Blobs())
+
+    def __len__(self) -> int:
+        return len(Blobs())
+
+
+blobs = _BlobsByName()
 
 
 # Nets

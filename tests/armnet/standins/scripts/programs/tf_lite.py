@@ -22,5 +22,6 @@ class Classifier:
 
 
 if __name__ == "__main__":
+    tf.get_logger().setLevel("ERROR")
     classifier = Classifier(sys.argv[1])
     np.save(sys.argv[3], [classifier(image) for image in np.load(sys.argv[2])["input"]])
