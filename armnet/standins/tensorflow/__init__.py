@@ -10,7 +10,6 @@ Everything else of tensorflow is missing, and says so. Names are imported when t
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from armnet.standins.failures import lazy_names_or
 from armnet.standins.packages import PACKAGES
