@@ -75,15 +75,14 @@ def _padded(net: Translator, x: str, y: str, padding: Padding, value: float) -> 
     axes = [axis for axis in range(rank) if padding.heads[axis] or padding.tails[axis]] or [rank - 1]
     arguments: Dict[str, Any] = {"mode": padding.mode, **({"value": value} if padding.mode == "constant" else {})}
     for start in range(0, len(axes), 2):
-        both = axes[start : start + 2]
+        padded = axes[start : start + 2]
         written = net.fresh(f"{y}_{start}") if start + 2 < len(axes) else y
-        if rank == _PICTURE and set(both) <= {1, 2}:
+        if rank == _PICTURE and set(padded) <= {1, 2}:
             both, order, arguments["order"] = [1, 2], list(range(rank)), "NHWC"
         else:
-            others = [axis for axis in range(rank) if axis not in both]
-            both, order = [*others, *both][-2:], [*others, *both]
-            arguments["order"] = "NCHW"
-        pads = [each[axis] for each in (padding.heads, padding.tails) for axis in both]
+            order = [*(axis for axis in range(rank) if axis not in padded), *padded]
+            both, arguments["order"] = order[-2:], "NCHW"
+        pads = [ends[axis] if axis in padded else 0 for ends in (padding.heads, padding.tails) for axis in both]
         if rank == 1:
             pads = [0, pads[0], 0, pads[1]]
         inner = partial(_picture, net, rank=rank, pads=pads, **arguments)

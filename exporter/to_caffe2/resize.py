@@ -50,6 +50,8 @@ class Resize(NamedTuple):
             return [own.replace(input=(x,), output=(y,), name=name)]
         if len({tuple(spec.shape[one.axis] for one in axes) for spec, axes in zip(self.specs, self.axes)}) > 1:
             raise ExportError(f"Caffe2 has no such resize {OPEN}")
+        if not self.axes[0]:
+            return [OperatorDef.of("Copy", [x], [y], name=name)]
         ops: List[OperatorDef] = []
         for left, one in enumerate(self.axes[0], 1 - len(self.axes[0])):
             written = net.fresh(f"{y}_{one.axis}") if left else y

@@ -297,7 +297,9 @@ def pad_image(call: Call) -> Results:
             if n is not None and max(head, tail, 0) >= n + min(head, 0) + min(tail, 0):
                 raise ExportError(f"pads {pads} reflect further than ONNX allows: less than the pixels that are left")
     value = call.number(call.op.get_float("value", 0.0)) if mode == "constant" else ""
-    return call.node("Pad", call.x, call.ints(*pads), value, call.ints(*axes), mode=mode)
+    # pads of all dimensions: onnxruntime moves transpositions past a Pad as if it had no axes
+    ends = [size for two in (pads[:2], pads[2:]) for size in ([0, *two, 0] if channels_last(call.op) else [0, 0, *two])]
+    return call.node("Pad", call.x, call.ints(*ends), value, mode=mode)
 
 
 @rule("SpaceToBatch")
@@ -305,7 +307,7 @@ def space_to_batch(call: Call) -> Results:
     """Pads, then moves the position in the block to the batch dimension."""
     block, pad, top, image = _block(call)
     height, width = (image[0] + top + pad) // block, (image[1] + 2 * pad) // block
-    x = call.node("Pad", call.x, call.ints(top, pad, pad, pad), "", call.ints(2, 3))
+    x = call.node("Pad", call.x, call.ints(0, 0, top, pad, 0, 0, pad, pad))
     channels = call.shape()[1]
     x = call.transposed(call.reshaped(x, -1, channels, height, block, width, block), [3, 5, 0, 1, 2, 4])
     return call.reshaped(x, -1, channels, height, width)

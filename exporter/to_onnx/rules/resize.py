@@ -57,7 +57,7 @@ def interp(call: Call) -> Results:
     begin, end = op.get_int("pad_beg", 0), op.get_int("pad_end", 0)
     x = call.x
     if begin or end:
-        x = call.node("Pad", x, call.ints(begin, begin, end, end), "", call.ints(2, 3))
+        x = call.node("Pad", x, call.ints(0, 0, begin, begin, 0, 0, end, end))
     inner = call.node("Shape", x, start=2, end=4)
     sizes = call.node("Concat", call.node("Shape", x, start=0, end=2), _sizes(call, inner), axis=0)
     return call.node("Resize", x, "", "", sizes, mode="linear", coordinate_transformation_mode="align_corners")

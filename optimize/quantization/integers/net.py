@@ -39,8 +39,13 @@ class Scale(NamedTuple):
 
     @staticmethod
     def holding(range_: Range, dtype: Any = INT8) -> Scale:
-        """The scale whose integers reach from low to high, with 0 among them exactly; that of int16 is symmetric."""
+        """The scale whose integers reach from low to high, with 0 among them exactly; that of int16 is symmetric.
+
+        Of nothing but zeros, such as a layer that Relu silences, it is that of 0 to 1: kernels refuse what a tiny scale
+        would make of the numbers around it.
+        """
         low, high = min(range_.low, 0.0), max(range_.high, 0.0)
+        high = high if low < high else 1.0
         limits = np.iinfo(dtype)
         if np.dtype(dtype) == INT16:
             return Scale(_at_least_tiny(max(-low, high) / limits.max), 0)

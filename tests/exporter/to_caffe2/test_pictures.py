@@ -48,6 +48,8 @@ def padded(pads: List[int], mode: str, value: Optional[float], sizes: Sequence[O
         (SHAPE, [0, 0, 1, 2, 0, 0, 2, 1], "reflect", None),
         (SHAPE, [0, 1, 1, 0, 0, 2, 0, 0], "edge", None),
         (SHAPE, [0] * 8, "constant", None),
+        (SHAPE, [0, 1, 2, 1, 0, 2, 1, 3], "constant", 1.0),
+        (SHAPE, [1, 1, 2, 0, 0, 2, 1, 0], "edge", None),
         ((2, 7), [0, 3, 0, 2], "reflect", None),
         ((7,), [2, 3], "edge", None),
         ((2, 3, 4), [1, 0, 2, 0, 0, 1], "constant", 0.5),
@@ -127,6 +129,13 @@ def test_floats_are_resized(scales: Any, arguments: str, kinds: Any) -> None:
         np.testing.assert_array_equal(found, wanted)
     else:
         assert_close(found, wanted, terms=64)
+
+
+def test_a_resize_that_changes_nothing_is_a_copy() -> None:
+    pair = resized((1, 1), 'mode="cubic"', (2, 7))
+    made = to_caffe2(pair)
+    assert types(made) == ["Copy"]
+    np.testing.assert_array_equal(numbers(made, pictures((2, 7)))["y"], pictures((2, 7))["x"])
 
 
 def test_pictures_of_open_sizes_are_resized_where_caffe2_takes_the_same_pixels() -> None:

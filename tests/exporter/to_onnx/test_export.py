@@ -271,3 +271,16 @@ def test_a_block_is_written_where_it_fits(start: Sequence[int]) -> None:
     feeds = {"x": rng.standard_normal((2, 3, 8, 8)).astype(np.float32)}
     with Predictor(pair, threads=1) as predictor:
         np.testing.assert_array_equal(run(to_onnx(pair), feeds)[0], predictor.run(feeds)["y"])
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_padding_between_transpositions(order: str) -> None:
+    """onnxruntime moves these past a Pad; if that names axes, it refuses to run."""
+    axes = {"NCHW": ([0, 3, 1, 2], [0, 2, 3, 1]), "NHWC": ([0, 2, 3, 1], [0, 3, 1, 2])}[order]
+    padded = f'PadImage(a) -> b  pad_t=1 pad_l=2 pad_b=0 pad_r=1 mode="edge" order="{order}"'
+    pair = pair_of(
+        f'net "n": x -> y\nTranspose(x) -> a  axes={axes[0]}\n{padded}\nTranspose(b) -> y  axes={axes[1]}', {}
+    )
+    x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    with Predictor(pair) as predictor:
+        np.testing.assert_array_equal(run(to_onnx(pair), {"x": x})[0], predictor.run({"x": x})["y"])

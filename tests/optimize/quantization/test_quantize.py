@@ -353,3 +353,18 @@ def test_a_filter_of_almost_nothing_keeps_its_bias() -> None:
     assert "tflite.QuantizedConv" in types(small)
     wanted, found = numbers(net, feeds[0])["y"], numbers(small, feeds[0])["y"]
     assert np.abs(found - wanted)[:, 3:6].max() < 0.02 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+@pytest.mark.parametrize("behind", ["Relu(a) -> r", "Clip(a) -> r  min=0.0 max=6.0", "onnx.HardSwish(a) -> r"])
+def test_a_layer_that_is_silent_does_not_spoil_what_reads_it(behind: str, activations: str) -> None:
+    rng = np.random.default_rng(3)
+    values = {"w": rng.standard_normal((4, 3, 1, 1)) / 9, "v": rng.standard_normal((2, 4, 1, 1))}
+    values.update(b=np.full(4, -99.0), c=np.array([0.2, -0.3]))
+    text = f'net "n": x, w, b, v, c -> y\n Conv(x, w, b) -> a  kernel=1\n {behind}\n Conv(r, v, c) -> y  kernel=1'
+    constants = {name: value.astype(np.float32) for name, value in values.items()}
+    net = pair_of(text, constants, {"x": (1, 3, 4, 4)})
+    feeds = [{"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32)} for _ in range(4)]
+    small = quantize(net, feeds, activations=activations, snr=-math.inf)
+    assert types(small).count("tflite.QuantizedConv") == 2
+    np.testing.assert_allclose(numbers(small, feeds[0])["y"], numbers(net, feeds[0])["y"], rtol=1e-4)
