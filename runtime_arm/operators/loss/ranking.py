@@ -49,11 +49,11 @@ def _session(op: OperatorDef, y: Array, r: Array) -> Tuple[float, Array]:
     by_place = 1 / np.log2(np.arange(len(y)) + 2)
     discount = np.empty(len(y))
     discount[np.argsort(-y, kind="stable")] = by_place
-    best = float(np.sort(gain)[::-1] @ by_place)
+    best = float((np.sort(gain)[::-1] * by_place).sum())
     better = np.sign(r[:, None] - r)
     apart = better * (y[:, None] - y)
     cost = np.abs((gain[:, None] - gain) * (discount[:, None] - discount))
-    loss = best - float(gain @ discount) if as_loss else float((cost * np.logaddexp(0, -apart)).sum())
+    loss = best - float((gain * discount).sum()) if as_loss else float((cost * np.logaddexp(0, -apart)).sum())
     slopes = -(cost * better * np.exp(-np.logaddexp(0, apart))).sum(axis=1)
     share = max(best, LEAST_GAIN) if op.get_bool("use_idcg_normalization", True) else 1.0
     return loss / share, slopes / share

@@ -76,10 +76,11 @@ def learning_rate_adaption(op: OperatorDef, rate: TensorSpec, g: TensorSpec, ste
 @learning_rate_adaption.reference
 def learning_rate_adaption_reference(op: OperatorDef, rate: Array, g: Array, step: Array) -> List[Any]:
     alpha, (old, g, step) = op.get_float("lr_alpha", 0.01), doubles(rate, g.reshape(-1), step.reshape(-1))
+    along = (g * step).sum()
     if not op.get_bool("normalized_lr_adaption", True):
-        return singles(old - alpha * (g @ step))
-    lengths = [max(float(np.sqrt(array @ array)), 1e-12) for array in (g, step)]
-    return singles(old * (1 - alpha * (g @ step) / (lengths[0] * lengths[1])))
+        return singles(old - alpha * along)
+    lengths = [max(float(np.sqrt(np.square(array).sum())), 1e-12) for array in (g, step)]
+    return singles(old * (1 - alpha * along / (lengths[0] * lengths[1])))
 
 
 @operator("WeightScale", inputs=2, inplace={0: 0})

@@ -77,7 +77,11 @@ CASES = [
     ),
     Case("LearningRateAdaption(r, g, d) -> y  lr_alpha=0.5", RATE, {"y": f32(0.09292894)}),
     Case("LearningRateAdaption(r, g, d) -> y  normalized_lr_adaption=0", RATE, {"y": f32(0.09)}),
-    Case('LearningRate(t) -> y  base_lr=0.1  policy="poly"  power=2.0', {"t": np.array([1000])}, {"y": f32(0.1)}),
+    Case(
+        'LearningRate(t) -> y  base_lr=0.1  policy="poly"  power=2.0',
+        {"t": np.array([1000])},
+        {"y": np.array(0.1, np.float32)},
+    ),
     ranked("", f32(1.201299, 0.1944712), SLOPES),
     ranked(
         "use_idcg_normalization=0  use_exp_gain=0",
