@@ -51,6 +51,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             MultiClassAccuracy PairWiseLoss Perplexity SpatialSoftmaxWithLoss Summarize
             WeightedSigmoidCrossEntropyWithLogits""",
         "operators.loss.decoding": "CTCBeamSearchDecoder CTCGreedyDecoder SwapBestPath ViterbiPath",
+        "operators.loss.ranking": "LambdaRankNdcg LambdaRankNdcgGradient",
         "operators.detection.caffe2": "BBoxTransform BoxWithNMSLimit HeatmapMaxKeypoint RMACRegions",
         "operators.detection.detectron": "GroupSpatialSoftmax PSRoIPool SpatialNarrowAs",
         "operators.elementwise.binary_gradients": """
@@ -201,9 +202,11 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.solvers.counters": "AtomicIter CreateMutex Iter",
         "operators.solvers.learning_rate": "LearningRate",
         "operators.solvers.momentum": "MomentumSGD MomentumSGDUpdate",
-        "operators.solvers.scaling": "ClipTensorByScaling Ftrl Lars Wngrad",
+        "operators.solvers.scaling": """
+            ClipTensorByScaling Ftrl Lars LearningRateAdaption Storm WeightScale Wngrad""",
         "operators.solvers.sparse": """
-            RowWiseSparseAdagrad RowWiseSparseAdam SparseAdadelta SparseAdagrad SparseAdam SparseMomentumSGDUpdate""",
+            Float16SparseNormalize RowWiseSparseAdagrad RowWiseSparseAdam SparseAdadelta SparseAdagrad SparseAdam
+            SparseMomentumSGDUpdate SparseNormalize SparseStorm SparseWngrad""",
         "operators.layout.space": "BatchToSpace SpaceToBatch",
         "operators.rows.sparse_gradients": "FlexibleTopKGradient SparseToDenseMaskGradient",
         "operators.rows.sparse": """

@@ -84,13 +84,18 @@ class Window(NamedTuple):
         stop = source + (last - first - 1) * stride + 1
         return Overlap(slice(first - begin, last - begin), slice(source, stop, stride))
 
-    def counts(self, padded: bool = False) -> Array:
-        """The number of pixels under the kernel at every output, int64 (*output). ``padded`` counts padding, too."""
+    def counts(self, padded: bool = False, signed: bool = False) -> Array:
+        """The number of pixels under the kernel at every output, int64 (*output). ``padded`` counts padding, too.
+
+        ``signed``: windows that begin behind the image have less than none in that dimension, as in Caffe.
+        """
         total = np.ones((), np.int64)
         for image, kernel, stride, dilation, head, tail, output in zip(*self):
             pixels = np.arange(output)[:, None] * stride + np.arange(kernel) * dilation - head
             low, high = (-head, image + tail) if padded else (0, image)
-            total = np.multiply.outer(total, ((pixels >= low) & (pixels < high)).sum(1))
+            under = ((pixels >= low) & (pixels < high)).sum(1)
+            under += np.minimum(high - pixels[:, 0], 0) if signed else 0
+            total = np.multiply.outer(total, under)
         return total
 
     def taps(self) -> Iterator[Tap]:

@@ -90,22 +90,27 @@ def _power(forward: Forward) -> Backward:
 
 
 def _power_of_two_blobs(forward: Forward) -> Backward:
-    """dX = B X^(B - 1) dY, dB = log(X) Y dY; B must have X's shape."""
+    """dX = B X^(B - 1) dY, dB = log(X) Y dY, summed to the shape of B where B was broadcast."""
     x, b, y, dy = forward.input(0), forward.input(1), forward.output(0), forward.gradient()
-    if forward.op.get_bool("broadcast"):
-        raise GradientError(forward.op, "with broadcast=1 there is no gradient")
     dx, db = forward.name(0), forward.name(1)
+    place: Dict[str, Any] = {}
+    if forward.op.get_bool("broadcast"):
+        axis = {"axis": forward.op.get_int("axis", -1), "axis_str": forward.op.get_str("axis_str", "")}
+        place = {**axis, "order": forward.op.get_str("order", "NCHW")}
+    spread = {"broadcast": 1, **place} if place else {}
     terms = f"{db}_autogen_pre_red"
     ops = [
         forward.make("ConstantFill", [b], [db], copy=False, value=1.0),
         forward.make("Sub", [b, db], [db], copy=False),
-        forward.make("Pow", [x, db], [dx], copy=False),
+        forward.make("Pow", [x, db], [dx], copy=False, **spread),
         forward.make("Mul", [dx, dy], [dx], copy=False),
-        forward.make("Mul", [dx, b], [dx], copy=False),
+        forward.make("Mul", [dx, b], [dx], copy=False, **spread),
         forward.make("Log", [x], [terms], copy=False),
         forward.make("Mul", [terms, y], [terms], copy=False),
-        forward.make("Mul", [terms, dy], [db], copy=False),
+        forward.make("Mul", [terms, dy], [terms if place else db], copy=False),
     ]
+    if place:
+        ops.append(forward.make("SumReduceLike", [terms, b], [db], copy=False, **place))
     return forward.result(ops, {0: dx, 1: db})
 
 

@@ -140,7 +140,7 @@ def float_to_half(forward: Forward) -> Backward:
     return forward.by("HalfToFloat", [forward.gradient()], [0], copy=False)
 
 
-no_gradient("StopGradient", stops=True)
+no_gradient("StopGradient", "EnsureCPUOutput", stops=True)
 no_gradient("ResizeLike")
 
 
@@ -215,7 +215,7 @@ def expand(forward: Forward) -> Backward:
     return forward.by("ExpandGradient", [forward.gradient(), forward.like(0)], [0])
 
 
-@gradient("EnsureCPUOutput", "CopyCPUToCPU")
+@gradient("CopyCPUToCPU")
 def from_device(forward: Forward) -> Backward:
     return forward.by("CopyFromCPUInput", [forward.gradient()], [0], copy=False)
 

@@ -17,9 +17,8 @@ def fc(forward: Forward) -> Backward:
 @gradient("MatMul")
 def matmul(forward: Forward) -> Backward:
     """Of C = A B: dA = dC B^T, dB = A^T dC, with the operands transposed as the operator says; the third input gives
-    the shape. Caffe2's gradient reads no axes other than 1, and fails."""
-    if {forward.op.get_int("axis_a", 1), forward.op.get_int("axis_b", 1)} != {1}:
-        raise GradientError(forward.op, "there is a gradient only where axis_a and axis_b are 1")
+    the shape. As in Caffe2 these products read axis_a and axis_b as 1, and are refused where that makes other matrices.
+    """
     trans_a, trans_b = forward.op.get_bool("trans_a"), forward.op.get_bool("trans_b")
     a, b = forward.input(0), forward.input(1)
     da, db = forward.name(0), forward.name(1)

@@ -116,7 +116,7 @@ def matrix_of(shape: Shape) -> Tuple[int, int]:
 
 @operator("CrossEntropy", inputs=2, dtypes=FLOATS)
 def cross_entropy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[TensorSpec]:
-    """Y[n] = -sum of labels[n, d] log(max(X[n, d], 1e-20)); both (N, D)."""
+    """Y[n] = -sum of labels[n, d] log(max(X[n, d], 1e-20)); both (N, D), labels from 0 to 1."""
     require_floats(op, x, labels)
     require(op, x.ndim == 2 and labels.shape == x.shape, "X and labels must be (N, D)", x, labels)
     return [x.with_shape((x.shape[0],))]
@@ -124,6 +124,7 @@ def cross_entropy(op: OperatorDef, x: TensorSpec, labels: TensorSpec) -> List[Te
 
 @cross_entropy.reference
 def cross_entropy_reference(op: OperatorDef, x: Array, labels: Array) -> List[Any]:
+    require(op, bool(((labels >= 0) & (labels <= 1)).all()), "labels must be from 0 to 1")
     return [-(labels * np.log(np.maximum(x.astype(np.float64), SMALLEST))).sum(axis=1).astype(x.dtype)]
 
 

@@ -41,6 +41,12 @@ def pair_wise_loss(forward: Forward) -> Backward:
     return forward.by("PairWiseLossGradient", given, [0])
 
 
+@gradient("LambdaRankNdcg")
+def lambda_rank_ndcg(forward: Forward) -> Backward:
+    given = [forward.input(0), forward.input(2), forward.output(1), forward.gradient()]
+    return forward.by("LambdaRankNdcgGradient", given, [0])
+
+
 @gradient("MarginRankingCriterion")
 def margin_ranking(forward: Forward) -> Backward:
     given = [forward.input(0), forward.input(1), forward.input(2), forward.gradient()]

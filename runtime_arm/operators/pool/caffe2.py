@@ -41,7 +41,7 @@ class Pool(NamedTuple):
     @property
     def divisors(self) -> Array:
         """The divisors of the sums, float64 (*output)."""
-        return self.window.counts(self.count_padding).astype(np.float64)
+        return self.window.counts(self.count_padding, signed=True).astype(np.float64)
 
 
 def pool_of(op: OperatorDef, x: TensorSpec) -> Pool:

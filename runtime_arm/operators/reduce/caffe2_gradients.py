@@ -14,7 +14,7 @@ from runtime_arm.operators.common.reductions import reduced_shape
 from runtime_arm.operators.common.statistics import require_floats
 from runtime_arm.operators.reduce.caffe2 import AxesOf, all_axes, back_axes, front_axes, named_axes
 from runtime_arm.registry.kernel import Call, Run, Specs
-from runtime_arm.registry.schema import operator, require
+from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 Exact = Callable[[Any, Any, Any, int], Any]  # (x, y, dy, count) -> dx, in float64; y and dy broadcast to x
@@ -67,6 +67,8 @@ def _declare(type: str, order: str, rule: str, axes_of: AxesOf, may_have_lengths
 
     def shape(op: OperatorDef, *specs: TensorSpec) -> List[TensorSpec]:
         given = dict(zip(names, specs))
+        if order == "dy x":
+            given["x"] = _of_shape(op, given["x"], given["dy"])
         x, dy = given["x"], given["dy"]
         require_floats(op, *given.values())
         axes = axes_of(op, x.ndim)
@@ -86,6 +88,8 @@ def _declare(type: str, order: str, rule: str, axes_of: AxesOf, may_have_lengths
         """X, Y and dY, of which the last two broadcast to X, and how many elements are reduced to one."""
         given = dict(zip(names, arrays))
         x = given["x"]
+        if x.dtype == np.int64:
+            x = np.broadcast_to(np.zeros((), given["dy"].dtype), tuple(x))
         axes = axes_of(op, x.ndim)
         kept = reduced_shape(x.shape, axes, keepdims=True)
         dy = given["dy"].reshape(kept)
@@ -104,6 +108,9 @@ def _declare(type: str, order: str, rule: str, axes_of: AxesOf, may_have_lengths
         return [dx.astype(x.dtype)]
 
     def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
+        x = inputs[names.index("x")]
+        if x is not None and x.dtype == np.int64:
+            return "only with X itself, not its shape"
         return "only without lengths" if len(inputs) > len(names) else only_for(FLOAT32_64)(op, inputs, outputs)
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
@@ -114,6 +121,15 @@ def _declare(type: str, order: str, rule: str, axes_of: AxesOf, may_have_lengths
         (x, y, dy), count = fitted(call.op, call.inputs)
         mask = call.scratch[0] if call.scratch else x
         return lambda: into(x, y, dy, call.outputs[0], count, mask)
+
+
+def _of_shape(op: OperatorDef, x: TensorSpec, dy: TensorSpec) -> TensorSpec:
+    """X, or what has the shape that old nets give in its place."""
+    if x.ndim != 1 or x.dtype != np.int64:
+        return x
+    shape = integers_of(op, x, "shape")
+    require(op, all(size >= 0 for size in shape), "a shape must not be negative", x)
+    return dy.with_shape(tuple(shape))
 
 
 def _within(shape: Sequence[int], axes: Sequence[int], lengths: Array) -> Array:

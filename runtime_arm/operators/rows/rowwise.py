@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List
+from typing import Any, List, Union
 
 import numpy as np
 
@@ -15,18 +15,27 @@ from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
+def rows_of(x: Union[TensorSpec, Array]) -> int:
+    return int(x.shape[0]) if x.ndim else 1
+
+
+def product_rows(x: Union[TensorSpec, Array]) -> int:
+    """How many numbers DotProduct gives: one a row, but none at all where rows have no elements, as in Caffe2."""
+    return rows_of(x) if x.size else 0
+
+
 def _declare_distance(type: str, distance: Any, doc: str) -> None:
     @operator(type, inputs=2, dtypes=FLOAT32)
     def schema(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> List[TensorSpec]:
         require_same_dtype(op, x, y)
         require(op, x.shape == y.shape, "inputs must have one shape", x, y)
-        return [TensorSpec(x.shape[:1] or (1,), x.dtype)]
+        return [TensorSpec((product_rows(x) if type == "DotProduct" else rows_of(x),), x.dtype)]
 
     schema.__doc__ = doc
 
     @schema.reference
     def reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
-        rows = x.shape[0] if x.ndim else 1
+        rows = product_rows(x) if type == "DotProduct" else rows_of(x)
         flat = (rows, x.size // rows if rows else 0)
         return [exactly(distance, x.reshape(flat), y.reshape(flat))]
 
@@ -58,11 +67,13 @@ def dot_product_with_padding(op: OperatorDef, x: TensorSpec, y: TensorSpec) -> L
     )
     shorter = min(prod(x.shape[1:]), prod(y.shape[1:]))
     require(op, shorter > 0 or not op.get_bool("replicate"), "an empty row cannot be repeated", x, y)
-    return [TensorSpec(x.shape[:1], x.dtype)]
+    return [TensorSpec((product_rows(x),), x.dtype)]
 
 
 @dot_product_with_padding.reference
 def dot_product_with_padding_reference(op: OperatorDef, x: Array, y: Array) -> List[Any]:
+    if not x.size:
+        return [np.zeros(0, x.dtype)]
     short, long = sorted((rows.reshape(len(rows), prod(rows.shape[1:])) for rows in (x, y)), key=lambda a: a.shape[1])
     if op.get_bool("replicate"):
         short = np.tile(short, long.shape[1] // short.shape[1])

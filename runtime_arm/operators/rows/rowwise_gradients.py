@@ -10,6 +10,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
 from runtime_arm.operators.common.formulas import only_for
 from runtime_arm.operators.common.slopes import same_floats
+from runtime_arm.operators.rows.rowwise import product_rows, rows_of
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import axis_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -21,7 +22,7 @@ Into = Callable[[Array, Array, Array, Array, Array], None]  # (x, y, dz, dx, dy)
 def _declare(type: str, exact: Both, into: Any, doc: str) -> None:
     def shape(op: OperatorDef, x: TensorSpec, y: TensorSpec, dz: TensorSpec) -> List[TensorSpec]:
         same_floats(op, x, y)
-        rows = x.shape[0] if x.ndim else 1
+        rows = product_rows(x) if type == "DotProductGradient" else rows_of(x)
         require(op, dz.size == rows and dz.dtype == x.dtype, f"dZ must have {rows} numbers, one for each row", x, dz)
         return [x, y]
 
@@ -30,6 +31,8 @@ def _declare(type: str, exact: Both, into: Any, doc: str) -> None:
 
     @schema.reference
     def reference(op: OperatorDef, x: Array, y: Array, dz: Array) -> List[Any]:
+        if not x.size:
+            return [np.zeros_like(x)] * 2
         flat = _matrix(x)
         results = exact(*(a.astype(np.float64).reshape(flat) for a in (x, y)), dz.astype(np.float64).reshape(-1, 1))
         return [result.reshape(x.shape).astype(x.dtype) for result in results]
@@ -39,6 +42,8 @@ def _declare(type: str, exact: Both, into: Any, doc: str) -> None:
 
     @schema.kernel("NUMPY", supports=only_for(FLOAT32_64))
     def kernel(call: Call) -> Run:
+        if not call.inputs[0].size:
+            return lambda: None
         flat = _matrix(call.inputs[0])
         x, y = (array.reshape(flat) for array in call.inputs[:2])
         dx, dy = (array.reshape(flat) for array in call.outputs)
@@ -46,7 +51,7 @@ def _declare(type: str, exact: Both, into: Any, doc: str) -> None:
 
 
 def _matrix(x: Array) -> Any:
-    rows = x.shape[0] if x.ndim else 1
+    rows = rows_of(x)
     return rows, x.size // rows if rows else 0
 
 

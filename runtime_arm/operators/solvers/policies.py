@@ -81,7 +81,10 @@ def _inverse(a: Arguments) -> Policy:
 
 
 def _polynomial(a: Arguments) -> Policy:
-    exponent, last = a.number("power", 0.0), a.whole("max_iter", -1, 1)
+    exponent, last = a.number("power", 0.0), a.whole("max_iter", -1, -1)
+    if last == 0:
+        raise ArgumentError(a.op, f"argument {a.prefix + 'max_iter'!r} must not be 0")
+    last %= 2**64  # Caffe2 holds it unsigned: without max_iter the rate stays
     return lambda iteration: power(1 - iteration / last, exponent)
 
 

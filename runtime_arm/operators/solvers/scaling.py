@@ -1,16 +1,19 @@
-"""How large a step may be: ClipTensorByScaling, Lars; and solvers with one state for a whole tensor or two a number:
-Wngrad, Ftrl (Caffe2)."""
+"""How large a step or a weight may be: ClipTensorByScaling, Lars, LearningRateAdaption, WeightScale; and solvers with
+one state for a whole tensor or two a number: Wngrad, Storm, Ftrl (Caffe2)."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
+from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.solvers.blocks import doubles, number, require_alike, require_number, singles
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
+
+_NEVER = 2**31 - 1
 
 
 @operator("ClipTensorByScaling", inputs=(2, 3), dtypes=("float32",), inplace={0: 0})
@@ -58,6 +61,48 @@ def lars_reference(op: OperatorDef, x: Array, g: Array, decay: Array, trust: Arr
     return singles(np.full(1, max(min(rate, float(number(highest))), op.get_float("lr_min", 0.0))))
 
 
+@operator("LearningRateAdaption", inputs=3, dtypes=("float32",), inplace={0: 0})
+def learning_rate_adaption(op: OperatorDef, rate: TensorSpec, g: TensorSpec, step: TensorSpec) -> List[TensorSpec]:
+    """Y = rate (1 - lr_alpha cos(g, step)), or without ``normalized_lr_adaption`` rate - lr_alpha (g . step).
+
+    Inputs: rate, g, the step of the last iteration. ``lr_alpha`` is 0.01. Source: Caffe2; Baydin et al., Online
+    Learning Rate Adaptation with Hypergradient Descent (2018).
+    """
+    require_alike(op, g, step)
+    require_number(op, rate)
+    return [rate]
+
+
+@learning_rate_adaption.reference
+def learning_rate_adaption_reference(op: OperatorDef, rate: Array, g: Array, step: Array) -> List[Any]:
+    alpha, (old, g, step) = op.get_float("lr_alpha", 0.01), doubles(rate, g.reshape(-1), step.reshape(-1))
+    along = (g * step).sum()
+    if not op.get_bool("normalized_lr_adaption", True):
+        return singles(old - alpha * along)
+    lengths = [max(float(np.sqrt(np.square(array).sum())), 1e-12) for array in (g, step)]
+    return singles(old * (1 - alpha * along / (lengths[0] * lengths[1])))
+
+
+@operator("WeightScale", inputs=2, inplace={0: 0})
+def weight_scale(op: OperatorDef, w: TensorSpec, iteration: TensorSpec) -> List[TensorSpec]:
+    """Y = scale w where t = iteration + 1 is a multiple of ``stepsize`` and less than ``upper_bound_iter``, else w.
+
+    ``scale`` is 1, the other two are the largest int32. Source: Caffe2.
+    """
+    require_alike(op, w)
+    require(op, iteration.size == 1 and iteration.dtype == np.int64, "the iteration must be one int64", iteration)
+    if op.get_int("stepsize", _NEVER) < 1:
+        raise ArgumentError(op, f"stepsize must be at least 1, got {op.get_int('stepsize')}")
+    return [w]
+
+
+@weight_scale.reference
+def weight_scale_reference(op: OperatorDef, w: Array, iteration: Array) -> List[Any]:
+    t = int(number(iteration)) + 1
+    scales = t % op.get_int("stepsize", _NEVER) == 0 and t < op.get_int("upper_bound_iter", _NEVER)
+    return singles(w.astype(np.float64) * (op.get_float("scale", 1.0) if scales else 1.0))
+
+
 @operator("Wngrad", inputs=4, outputs=(2, 4), inplace={0: 0, 1: 1})
 def wngrad(op: OperatorDef, p: TensorSpec, b: TensorSpec, g: TensorSpec, rate: TensorSpec) -> List[TensorSpec]:
     """p' = p + rate g / (b + epsilon);  b' = b + |g|^2 / (b + epsilon). b is one number; ``epsilon`` is 1e-5.
@@ -77,6 +122,35 @@ def wngrad_reference(op: OperatorDef, p: Array, b: Array, g: Array, rate: Array)
     effective = np.float64(number(rate)) / divisor
     update = effective * gradient
     return singles(p + update, new.reshape(b.shape), np.full(b.shape, effective), update.reshape(g.shape))
+
+
+@operator("Storm", inputs=5, outputs=3, inplace={0: 0, 1: 1, 2: 2})
+def storm(
+    op: OperatorDef, p: TensorSpec, m: TensorSpec, s: TensorSpec, g: TensorSpec, rate: TensorSpec
+) -> List[TensorSpec]:
+    """s' = s + |g|^2;  e = rate / cbrt(beta + s');  m' = g + (1 - momentum e^2) (m - g);  p' = p + e m'.
+
+    s is one number. Inputs: p, m, s, g, rate; outputs: p', m', s'. ``momentum`` is 10, ``beta`` 0.1. Source: Caffe2;
+    Cutkosky and Orabona, Momentum-Based Variance Reduction in Non-Convex SGD (2019).
+    """
+    require_alike(op, p, m, g)
+    require_number(op, s, rate)
+    return [p, m, s]
+
+
+def storm_rates(op: OperatorDef, s: Array, g: Array, rate: Array) -> Tuple[Array, Any, Any]:
+    """s', e and momentum e^2 of ``storm``, in float64."""
+    s = s.astype(np.float64) + np.square(g.astype(np.float64)).sum()
+    effective = np.float64(number(rate)) / np.cbrt(op.get_float("beta", 0.1) + number(s))
+    return s, effective, op.get_float("momentum", 10.0) * effective**2
+
+
+@storm.reference
+def storm_reference(op: OperatorDef, p: Array, m: Array, s: Array, g: Array, rate: Array) -> List[Any]:
+    new, effective, share = storm_rates(op, s, g, rate)
+    wide, moment, gradient = doubles(p, m, g.reshape(m.shape))
+    moment = gradient + (1 - share) * (moment - gradient)
+    return singles(wide + effective * moment.reshape(p.shape), moment, new)
 
 
 @operator("Ftrl", inputs=(3, 4), outputs=2, inplace={0: 0, 1: 1})

@@ -5,7 +5,7 @@ An index that occurs several times is updated several times, one occurrence afte
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from runtime_arm.operators.common.indices import absolute, require_indices
 from runtime_arm.operators.solvers.adaptive import adadelta_step, adam_step, check_adam
 from runtime_arm.operators.solvers.blocks import number, require_alike, require_number
 from runtime_arm.operators.solvers.momentum import momentum_step
+from runtime_arm.operators.solvers.scaling import storm_rates
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -192,3 +193,90 @@ def sparse_adadelta_reference(
         return [p + np.float64(number(rate)) * step, h, d]
 
     return _updated(op, [p, h, d], indices, g, update)
+
+
+@operator("SparseStorm", inputs=6, outputs=3, inplace={0: 0, 1: 1, 2: 2})
+def sparse_storm(
+    op: OperatorDef,
+    p: TensorSpec,
+    m: TensorSpec,
+    s: TensorSpec,
+    g: TensorSpec,
+    indices: TensorSpec,
+    rate: TensorSpec,
+) -> List[TensorSpec]:
+    """Storm of the rows ``indices``. Inputs: p, m, s, g, indices, rate; outputs: p', m', s'."""
+    _check(op, [p, m], indices, g, rate)
+    require_number(op, s)
+    return [p, m, s]
+
+
+@sparse_storm.reference
+def sparse_storm_reference(
+    op: OperatorDef, p: Array, m: Array, s: Array, g: Array, indices: Array, rate: Array
+) -> List[Any]:
+    total, effective, share = storm_rates(op, s, g, rate)
+
+    def update(g: Array, p: Array, m: Array) -> List[Array]:
+        m = g + (1 - share) * (m - g)
+        return [p + effective * m, m]
+
+    return [*_updated(op, [p, m], indices, g, update), total.astype(np.float32)]
+
+
+@operator("SparseWngrad", inputs=5, outputs=2, inplace={0: 0, 1: 1})
+def sparse_wngrad(
+    op: OperatorDef, p: TensorSpec, b: TensorSpec, indices: TensorSpec, g: TensorSpec, rate: TensorSpec
+) -> List[TensorSpec]:
+    """p' = p + rate g / (b + epsilon) in the rows ``indices``;  b' = b + |g|^2 / b, unlike Wngrad's.
+
+    Inputs: p, b, indices, g, rate; outputs: p', b'. ``epsilon`` is 1e-5.
+    """
+    _check(op, [p], indices, g, rate)
+    require_number(op, b)
+    return [p, b]
+
+
+@sparse_wngrad.reference
+def sparse_wngrad_reference(op: OperatorDef, p: Array, b: Array, indices: Array, g: Array, rate: Array) -> List[Any]:
+    effective = np.float64(number(rate)) / (np.float64(number(b)) + op.get_float("epsilon", 1e-5))
+    (new,) = _updated(op, [p], indices, g, lambda g, p: [p + effective * g])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [new, (b + np.square(g.astype(np.float64)).sum() / b.astype(np.float64)).astype(np.float32)]
+
+
+@operator("SparseNormalize", inputs=(2, 3), dtypes=("float32",), inplace={0: 0})
+def sparse_normalize(
+    op: OperatorDef, p: TensorSpec, indices: TensorSpec, g: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
+    """Scale the rows ``indices`` to the length ``norm``, with ``use_max_norm`` only those that are longer.
+
+    Inputs: p, indices, and a gradient that is not read. ``norm`` is 1, ``use_max_norm`` 1. A row of zeros stays.
+    """
+    require(op, p.ndim > 0, "there must be rows", p)
+    require_indices(op, indices)
+    return [p]
+
+
+@operator("Float16SparseNormalize", inputs=(2, 3), dtypes=("float16",), inplace={0: 0})
+def float16_sparse_normalize(
+    op: OperatorDef, p: TensorSpec, indices: TensorSpec, g: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
+    """SparseNormalize of float16, where a row of zeros that is scaled becomes NaN, as in Caffe2."""
+    require(op, p.ndim > 0, "there must be rows", p)
+    require_indices(op, indices)
+    return [p]
+
+
+@sparse_normalize.reference
+@float16_sparse_normalize.reference
+def sparse_normalize_reference(op: OperatorDef, p: Array, indices: Array, g: Optional[Array] = None) -> List[Any]:
+    limit, least = op.get_float("norm", 1.0), 0.0 if p.dtype == np.float16 else 1e-12
+    table = _table(p, len(p))
+    for places, _ in _rounds(op, indices, len(p)):
+        rows = table[places]
+        lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+        chosen = lengths > limit if op.get_bool("use_max_norm", True) else np.ones_like(lengths, bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table[places] = np.where(chosen, rows * (limit / (lengths + least)), rows)
+    return [table.reshape(p.shape).astype(p.dtype)]

@@ -39,6 +39,16 @@ CASES = [
         {"x": SCORES, "t": f32(0, 2)},
         {"y": 0.5, "classes": [1, 0, 0]},
     ),
+    Case(
+        'type: "Pooling" bottom: "x" top: "y" pooling_param { pool: AVE kernel_size: 1 stride: 3 }',
+        {"x": np.arange(1, 26, dtype=np.float32).reshape(1, 1, 5, 5)},
+        {"y": [[[[1, 4, -0.0], [16, 19, -0.0], [-0.0, -0.0, 0]]]]},
+    ),
+    Case(
+        'type: "Pooling" bottom: "x" top: "y" pooling_param { pool: AVE kernel_size: 2 stride: 3 }',
+        {"x": np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)},
+        {"y": [[[[3.5, 6.5, np.nan], [21.5, 24.5, np.nan], [np.nan] * 3]]]},
+    ),
 ]
 
 

@@ -89,6 +89,8 @@ def power(draw: Draw) -> List[Case]:
         Case("Pow(X) -> Y  exponent=2.5", {"X": x}),
         Case("Pow(X) -> Y  exponent=-1.0", {"X": x}),
         Case("Pow(X, B) -> Y", {"X": x, "B": draw.positive(*x.shape)}),
+        Case("Pow(X, B) -> Y  broadcast=1", {"X": x, "B": draw.positive(*x.shape[1:])}),
+        Case("Pow(X, B) -> Y  broadcast=1  axis=0", {"X": x, "B": draw.positive(*x.shape[:1])}),
     ]
 
 

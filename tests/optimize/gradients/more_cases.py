@@ -35,6 +35,7 @@ def shapes(draw: Draw) -> List[Case]:
     "CopyFromCPUInput",
     "NegateGradient",
     "StopGradient",
+    "EnsureCPUOutput",
     "Cast",
     "Dropout",
     "FloatToHalf",
@@ -49,7 +50,10 @@ def identities(draw: Draw) -> List[Case]:
         Case('SequenceMask(X, n) -> Y  mode="sequence"  fill_val=3.0', masked),
         Case('SequenceMask(X) -> Y  mode="lower"  fill_val=3.0', {"X": masked["X"]}),
         *(Case(f"{type}(X) -> h\nSin(h) -> Y", x) for type in names),
-        Case("Sin(X) -> h\nStopGradient(h) -> s\nMul(s, X) -> h2\nSub(h2, h2) -> z\nAdd(X, z) -> Y", x),
+        *(
+            Case(f"Sin(X) -> h\n{stop}(h) -> s\nMul(s, X) -> h2\nSub(h2, h2) -> z\nAdd(X, z) -> Y", x)
+            for stop in ("StopGradient", "EnsureCPUOutput")
+        ),
         Case("Dropout(X) -> Y, mask  is_test=1  ratio=0.4", x),
     ]
 
@@ -257,7 +261,7 @@ def units(draw: Draw) -> List[Case]:
 __all__ = ["identities", "units"]
 
 
-@of("Expand", "WeightedSum", "SplitByLengths", "EnsureCPUOutput", "CopyCPUToCPU", "HalfToFloat", "BatchPermutation")
+@of("Expand", "WeightedSum", "SplitByLengths", "CopyCPUToCPU", "HalfToFloat", "BatchPermutation")
 def further(draw: Draw) -> List[Case]:
     n, d, k = draw.sizes(3, 2, 4)
     x = {"X": draw.normal(n, d)}
@@ -267,7 +271,6 @@ def further(draw: Draw) -> List[Case]:
         Case("WeightedSum(A, v, B, w) -> Y", pairs, to=["A", "B"]),
         Case("WeightedSum(A, v, B, w) -> Y  grad_on_w=1", pairs),
         Case("SplitByLengths(X, l) -> Y, Z  axis=1", {"X": draw.normal(n, d + k), "l": np.array([d, k], np.int32)}),
-        Case("EnsureCPUOutput(X) -> h\nSin(h) -> Y", x),
         Case("CopyCPUToCPU(X) -> h\nSin(h) -> Y", x),
         Case("BatchPermutation(X, i) -> Y", {**x, "i": np.arange(n)[::-1].astype(np.int32)}),
     ]
