@@ -113,7 +113,8 @@ def _part(
 
 
 def _shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}~"
+    cut = "…" if (sys.stdout.encoding or "").lower().startswith("utf") else "~"
+    return text if len(text) <= width else f"{text[: width - 1]}{cut}"
 
 
 @contextmanager

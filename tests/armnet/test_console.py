@@ -74,6 +74,13 @@ def test_columns_that_do_not_fit_follow_beneath(narrow: Any, capsys: pytest.Capt
     assert lines[5] == ["model", "bytes", "licence"]
 
 
+def test_what_is_short_stays_whole(narrow: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    narrow(40)
+    console.print_table(["blob", "error", "by"], [["residual", "6.24e-07", "x" * 30]], right=["error"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.split() == ["residual", "6.24e-07", f"{'x' * 17}…"]
+
+
 def test_a_pipe_gets_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None:
     console.print_table(COLUMNS, ROWS, right=["ms", "bytes"])
     assert "a-very-long-name-of-a-model  WINOGRAD  1234.567  1.23 MB  Apache-2.0" in capsys.readouterr().out

@@ -60,27 +60,6 @@ def test_tables_fit_the_terminal(digits: Path) -> None:
     assert cyan not in on_a_terminal(["profile", digits, "--rounds", 1], NO_COLOR="1")[1]
 
 
-def test_what_is_short_stays_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("rich", reason="rich draws the tables")
-    from armnet import console
-
-    monkeypatch.setattr(console.sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "40")
-    console.print_table(["blob", "error", "by"], [["residual", "6.24e-07", "x" * 30]], right=["error"])
-    shown = CODES.sub("", capsys.readouterr().out).splitlines()
-    assert shown[-1] == f"residual   6.24e-07   {'x' * 17}…"
-
-
-def test_without_rich_lines_are_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from armnet import console
-
-    monkeypatch.setattr(console, "_print_rich_table", lambda *table: False)
-    monkeypatch.setattr(console.sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "20")
-    console.print_table(["name", "number"], [["x" * 30, 1], ["y", 2]], right=["number"])
-    assert longest(capsys.readouterr().out) == 20
-
-
 def test_a_pipe_gets_everything(armnet: Armnet, digits: Path) -> None:
     assert longest(armnet("profile", digits, "--rounds", 1, "--why")[1]) > 200
     assert longest(armnet("profile", digits, "--rounds", 1)[1]) < 120
