@@ -109,15 +109,20 @@ def test_many_rows_run_batch_by_batch(net: Any) -> None:
     assert_close(net.forward(data=x)["prob"], found["prob"], terms=27)
 
 
-def test_backward_gives_gradients_of_inputs_and_parameters(tmp_path: Path) -> None:
+def tripled_product(folder: Path) -> Any:
+    """A net of gradients for data (2, 3) -> fc (2, 4) -> out, three times fc."""
     n = caffe.NetSpec()
     n.data = L.Input(shape={"dim": [2, 3]})
     n.fc = L.InnerProduct(n.data, num_output=4, weight_filler={"type": "xavier"})
     n.out = L.Power(n.fc, scale=3)
     spec = n.to_proto()
     spec.force_backward = True
-    (tmp_path / "net.prototxt").write_text(str(spec))
-    net = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TRAIN)
+    (folder / "net.prototxt").write_text(str(spec))
+    return caffe.Net(str(folder / "net.prototxt"), caffe.TRAIN)
+
+
+def test_backward_gives_gradients_of_inputs_and_parameters(tmp_path: Path) -> None:
+    net = tripled_product(tmp_path)
     x, dy = RNG.rand(2, 3).astype(np.float32), RNG.rand(2, 4).astype(np.float32)
     net.forward(data=x)
     weights = net.params["fc"][0]
@@ -133,23 +138,16 @@ def test_backward_gives_gradients_of_inputs_and_parameters(tmp_path: Path) -> No
 
 
 def test_gradients_of_many_rows_run_batch_by_batch(tmp_path: Path) -> None:
-    n = caffe.NetSpec()
-    n.data = L.Input(shape={"dim": [2, 3]})
-    n.fc = L.InnerProduct(n.data, num_output=4, weight_filler={"type": "xavier"})
-    n.out = L.Power(n.fc, scale=3)
-    spec = n.to_proto()
-    spec.force_backward = True
-    (tmp_path / "net.prototxt").write_text(str(spec))
-    net = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TRAIN)
+    net = tripled_product(tmp_path)
     x, dy = RNG.rand(5, 3).astype(np.float32), RNG.rand(5, 4).astype(np.float32)
     values, gradients = net.forward_backward_all(blobs=["fc"], diffs=["fc"], data=x, out=dy)
     assert (sorted(values), sorted(gradients)) == (["fc", "out"], ["data", "fc"])
     weights = net.params["fc"][0].data
-    np.testing.assert_allclose(values["out"], 3 * x @ weights.T, rtol=1e-5)
-    np.testing.assert_allclose(gradients["data"], 3 * dy @ weights, rtol=1e-5)
+    assert_close(values["out"], 3 * x @ weights.T, terms=3)
+    assert_close(gradients["data"], 3 * dy @ weights, terms=4)
     net.blobs["out"].diff[...] = 1
     _, gradients = net.forward_backward_all(data=x[:2])
-    np.testing.assert_allclose(gradients["data"], np.tile(3 * weights.sum(axis=0), (2, 1)), rtol=1e-5)
+    assert_close(gradients["data"], np.tile(3 * weights.sum(axis=0), (2, 1)), terms=4)
 
 
 def test_parameters_are_of_the_type_for_which_programs_look(net: Any) -> None:
