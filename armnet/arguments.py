@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MODELS = "an .onnx or .tflite file, a .prototxt and its .caffemodel, or init_net.pb and predict_net.pb"
 FILES = ".npy, .npz, a picture, or NAME=FILE for the input of that name"
-PAIR = f"the folder of a pair, a bundle (.pyz), or {MODELS}"
+PAIR = f"a pair (its folder or .zip), a bundle (.pyz), or {MODELS}"
 _KEYS = ("resize", "crop", "channels", "scale", "mean", "std", "layout")  # of the preprocessing, with an option each
 
 

@@ -12,6 +12,7 @@ from runtime_arm.app.model import Model, together
 from runtime_arm.errors import UsageError
 from runtime_arm.files import checked_path
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.places import is_zip
 
 if TYPE_CHECKING:
     from runtime_arm.app.rules import Rule
@@ -95,9 +96,9 @@ def _entered(sources: List[Any]) -> List[Any]:
 @contextmanager
 def pair_folder(model: Union[AnyPath, Sequence[AnyPath]]) -> Iterator[Path]:
     """The folder of a pair, or a bundle, for those who need files: the model itself if it is one, else a copy that
-    lasts as long as the block."""
+    lasts as long as the block. A pair in a zip file becomes a folder, too, so that a target need not inflate it."""
     paths = completed(_paths(model))
-    if len(paths) == 1 and not is_source(paths[0]):
+    if len(paths) == 1 and not is_source(paths[0]) and not is_zip(paths[0]):
         yield Path(paths[0])
         return
     import tempfile  # what is a folder already does without

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help=f"the original: {MODELS}, or the folder of a pair; then the pair made from it, or a bundle (default: what "
+        help=f"the original: {MODELS}, or a pair; then the pair made from it, or a bundle (default: what "
         "armnet export makes of it); armnet optimize --keep-biases leaves more blobs to compare",
     )
     add_inputs(parser)

@@ -43,13 +43,13 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
-    from runtime_arm.pair.metadata import is_pair
+    from runtime_arm.pair.places import is_pair
 
     pair = pair_of(args.pair)
     changed = bool(args.task or args.set or args.labels or args.preprocessing)
     if changed:
         if not (len(args.pair) == 1 and is_pair(args.pair[0])):
-            raise UsageError(f"{args.pair[0]}: only the folder of a pair can be changed; armnet export makes one")
+            raise UsageError(f"{args.pair[0]}: only a pair can be changed; armnet export makes one")
         pair = _described(pair, args)
     with Model(pair, threads=1, notice=lambda text: note(f"armnet: {text}")) as model:
         facts = _facts(model)

@@ -28,7 +28,7 @@ LISTED = 20  # blobs in the printed table: those with the most noise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help=f"the first variant: {MODELS}, a bundle, or the folder of a pair")
+    parser.add_argument("a", metavar="A", help=f"the first variant: {MODELS}, a bundle, or a pair")
     parser.add_argument("b", metavar="B", help="the second variant")
     parser.add_argument("data", metavar="DATA", help=f"{FILES}; or examples whose answers are known, as evaluate takes")
     parser.add_argument(

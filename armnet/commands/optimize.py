@@ -22,7 +22,7 @@ from armnet.arguments import add_json, add_pair, add_shapes
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write, or a .zip")
     parser.add_argument(
         "--engines",
         default="auto",
@@ -74,12 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.opening import pair_of
     from armnet.shapes import parse_shapes
     from optimize import Report, optimize
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     pair, report = pair_of(args.pair, plain=True), Report()
     with progress("optimize") as bar:
         result = optimize(

@@ -36,7 +36,7 @@ TIMED = 5  # runs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write, or a .zip")
     _add_formats(parser)
     _add_data(parser)
     _add_targets(parser)
@@ -143,20 +143,21 @@ def _add_reports(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.model_files import check_pair_folder, files_nbytes
+    from armnet.model_files import check_pair_output, files_nbytes
     from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport
     from optimize.quantization.table import format_table
     from optimize.rewriting.unpacking import LOAD, with_unpacking
     from runtime_arm.files import write_file
+    from runtime_arm.pair.places import is_zip
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     for path in filter(None, (args.html, args.write_table)):
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise UsageError(f"{path}: its folder does not exist")
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
-    before = files_nbytes(args.pair)  # which may be where the result goes
+    before = None if is_zip(args.pair[0]) else files_nbytes(args.pair)  # which may be where the result goes
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
     result = _quantized(args, pair, samples, judge, kept if samples else None, report)
@@ -166,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)
-    facts["files_nbytes"] = {"before": before, "after": files_nbytes([args.output])}
+    facts.update(_files(pair, result, before, args.output))
     facts["unpacking"] = unpacking
     facts["metrics"] = None if judge is None else {"before": judge.before, "after": judge.metrics(result)}
     if args.html:
@@ -220,6 +221,19 @@ def _save(result: Any, output: str, kept: str) -> None:
         removed(kept)
         result.save(output)
     removed(kept)
+
+
+def _files(before: Any, after: Any, given: Optional[int], output: str) -> Dict[str, Optional[Dict[str, int]]]:
+    """What the files take, like compared with like: in the form of the output, and, if that is a zip file, in folders.
+
+    given: what the files of the model take, where they are not zipped."""
+    from armnet.model_files import folder_nbytes, zip_nbytes
+    from runtime_arm.pair.places import is_zip_name
+
+    folders = {"before": folder_nbytes(before), "after": folder_nbytes(after)}
+    if is_zip_name(output):
+        return {"files_nbytes": {"before": zip_nbytes(before), "after": zip_nbytes(after)}, "unzipped_nbytes": folders}
+    return {"files_nbytes": {**folders, "before": given or folders["before"]}, "unzipped_nbytes": None}
 
 
 def _unpacking(pair: Any) -> Dict[str, Any]:
@@ -317,9 +331,11 @@ def _print(facts: Dict[str, Any]) -> None:
     print_table(*without_empty_columns(header, rows), right=["before", "after", "dB"])
     weights = facts["weights_nbytes"]
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
-    files = facts["files_nbytes"]
-    earlier = "" if files["before"] is None else f"{size(files['before'])} before, "
-    print(f"files: {earlier}{size(files['after'])} after")
+    files, unzipped = facts["files_nbytes"], facts["unzipped_nbytes"]
+    line = f"files: {size(files['before'])} before, {size(files['after'])} after"
+    if unzipped is not None:
+        line += f", zipped both; {size(unzipped['before'])} and {size(unzipped['after'])} as folders"
+    print(line)
     if facts["output_snr"] is not None:
         print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")
     for when in ("load", "run") if facts["unpacking"] else ():

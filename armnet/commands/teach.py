@@ -26,7 +26,7 @@ from armnet.arguments import add_json, add_pair
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     parser.add_argument("--data", required=True, metavar="FOLDER", help="a folder with a folder of files a class")
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write, or a .zip")
     parser.add_argument("--add-class", action="store_true", help="PAIR was taught: keep the classes it knows")
     parser.add_argument("--cut", metavar="BLOB", help="the blob with the features (default: what the last layer reads)")
     parser.add_argument(
@@ -70,12 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, print_table, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.opening import pair_of
     from runtime_arm.app.teaching.augment import ways_of
     from training.teach.teaching import save, teach
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     pair = pair_of(args.pair, plain=True)
     with progress("teach") as bar, _place(args) as place:
         lesson = teach(

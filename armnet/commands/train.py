@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DATA",
         help="a folder of pictures a class, or an .npz; for Caffe's solvers also LAYER=DATA, instead of its source",
     )
-    parser.add_argument("-o", "--output", metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", metavar="PAIR2", help="the folder to write, or a .zip")
     _add_net(parser)
     _add_solver(parser)
     _add_course(parser)
@@ -145,11 +145,11 @@ def _run_caffe(args: argparse.Namespace) -> int:
 
 def _run_pair(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     pair = pair_of(args.pair, plain=True)
     with Model(pair, preprocessing=args.preprocessing, notice=lambda text: note(f"armnet: {text}")) as model:
         learned, held, names = _samples(args, model)

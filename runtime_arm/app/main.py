@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
@@ -27,6 +26,7 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
 from runtime_arm.pair.bundle import Bundle, open_bundle
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.places import is_bundle
 from runtime_arm.version import VERSION
 
 _TEACHING = "runtime_arm.app.teaching"  # by name: only bundles that can be taught have it
@@ -89,8 +89,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 def _run(path: str, args: argparse.Namespace) -> int:
     if not path:
-        raise UsageError(f"give the folder of a pair or a bundle first; python3 -m {MODULE} --help tells more")
-    bundle = open_bundle(path) if os.path.isfile(path) else None
+        raise UsageError(f"give a pair or a bundle first; python3 -m {MODULE} --help tells more")
+    bundle = open_bundle(path) if is_bundle(path) else None
     pair = bundle.pair if bundle else Pair.load(path)
     if args.info:
         return _show(args, _info(pair), lambda facts: "\n".join(f"{key:<10} {value}" for key, value in facts.items()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +23,7 @@ from runtime_arm.files import map_file, write_file
 from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, open_archive
 from runtime_arm.pair.bundle import open_bundle
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.places import is_bundle, is_zip_name
 
 _HELP = """\
 Learn the classes of a folder that holds a folder of pictures, of sounds or of arrays (.npy) for each class.
@@ -35,11 +35,11 @@ KNOWN = f"{PAIR_FOLDER}/{MEMORY}"  # in a bundle that was taught: what it has le
 
 
 def run(path: str, words: Sequence[str], program: str) -> int:
-    """Teaches the bundle, or the pair's folder, at ``path``; the exit status."""
+    """Teaches the bundle, or the pair, at ``path``; the exit status."""
     args = _parser(program).parse_args(words)
-    bundled = os.path.isfile(path)
+    bundled = is_bundle(path)
     pair = open_bundle(path).pair if bundled else Pair.load(path)
-    output = args.output or (f"{Path(path).stem}_taught.pyz" if bundled else f"{Path(path)}_taught")
+    output = args.output or (f"{Path(path).stem}_taught.pyz" if bundled else _beside(Path(path)))
     features = cut_of_entry(pair)
     old = _known(path, features) if args.add_class else None
     with Model(pair, preprocessing=args.preprocessing, threads=args.threads, notice=_note) as model:
@@ -62,9 +62,15 @@ def run(path: str, words: Sequence[str], program: str) -> int:
     return 0
 
 
+def _beside(pair: Path) -> str:
+    """Where the pair goes that is taught: beside the one that learns, and in the same form."""
+    suffix = pair.suffix if is_zip_name(pair) else ""
+    return f"{str(pair)[: len(str(pair)) - len(suffix)]}_taught{suffix}"
+
+
 def _known(path: str, features: Cut) -> Known:
-    """What a bundle, or a pair's folder, was taught before. UsageError if it was not."""
-    if not os.path.isfile(path):
+    """What a bundle, or a pair, was taught before. UsageError if it was not."""
+    if not is_bundle(path):
         return remembered(path, features)
     part = open_archive(path).parts.get(KNOWN)
     if part is None:
