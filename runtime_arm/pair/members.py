@@ -103,12 +103,13 @@ def members_of(data: memoryview, source: str) -> Dict[str, Member]:
     """The members of an archive by name, without folders. PairError, beginning with ``source``, if it is damaged, or
     names a file twice."""
     members: Dict[str, Member] = {}
-    for name, flags, method, crc, sizes in _entries(data, source):
+    for text, flags, method, crc, sizes in _entries(data, source):
         nbytes, packed, offset = sizes
+        name = text.decode("utf-8", "replace")
         place = f"{source}/{name}"
         if name in members:
             raise PairError(f"{place}: is there twice")
-        begin = _content_start(data, offset, place)
+        begin = _content_start(data, offset, text, place)
         if begin + packed > len(data):
             raise PairError(f"{place}: is cut off")
         content = data[begin : begin + packed]
@@ -116,7 +117,7 @@ def members_of(data: memoryview, source: str) -> Dict[str, Member]:
     return members
 
 
-def _entries(data: memoryview, source: str) -> Iterator[Tuple[str, int, int, int, Tuple[int, ...]]]:
+def _entries(data: memoryview, source: str) -> Iterator[Tuple[bytes, int, int, int, Tuple[int, ...]]]:
     """Name, flags, method, CRC-32 and (size, size in the archive, offset) of every file that the directory names."""
     at, end = _directory(data, source)
     count = 0
@@ -132,7 +133,7 @@ def _entries(data: memoryview, source: str) -> Iterator[Tuple[str, int, int, int
         if text.endswith(b"/") and not nbytes:
             continue
         extra = data[head + lengths[0] : head + lengths[0] + lengths[1]]
-        yield text.decode("utf-8", "replace"), flags, method, crc, _wide((nbytes, packed, offset), extra)
+        yield text, flags, method, crc, _wide((nbytes, packed, offset), extra)
 
 
 def _directory(data: memoryview, source: str) -> Tuple[int, int]:
@@ -165,10 +166,11 @@ def _wide(sizes: Tuple[int, int, int], extra: memoryview) -> Tuple[int, ...]:
     return sizes
 
 
-def _content_start(data: memoryview, offset: int, place: str) -> int:
-    """Where a member's content begins, behind its local header."""
+def _content_start(data: memoryview, offset: int, name: bytes, place: str) -> int:
+    """Where a member's content begins, behind its local header, which must be of the same name."""
     end = offset + _LOCAL.size
-    if end > len(data) or bytes(data[offset : offset + 4]) != b"PK\3\4":
-        raise PairError(f"{place}: has no header in the archive")
-    *_, name, extra = _LOCAL.unpack(data[offset:end])
-    return int(end + name + extra)
+    if end <= len(data) and bytes(data[offset : offset + 4]) == b"PK\3\4":
+        *_, length, extra = _LOCAL.unpack(data[offset:end])
+        if bytes(data[end : end + length]) == name:
+            return int(end + length + extra)
+    raise PairError(f"{place}: has no header in the archive")

@@ -48,12 +48,11 @@ def members_in_folder(members: Mapping[str, Member], source: str) -> Dict[str, M
     folders = {path.parent for path in paths if path.name.endswith(PREDICT_NET)}
     near = [folder for folder in folders if len(folder.parts) <= 1 and folder.name != "__MACOSX"]
     if len(near) != 1:
-        listed = ", ".join([*members][:_LISTED]) + (f" and {len(members) - _LISTED} more" if members else "")
-        raise PairError(
-            f"{source}: holds several pairs, in {' and '.join(sorted(map(str, near)))}"
-            if near
-            else f"{source}: a zip file without a pair: {listed or 'it is empty'}"
-        )
+        if near:
+            raise PairError(f"{source}: holds several pairs, in {' and '.join(sorted(map(str, near)))}")
+        more = len(members) - _LISTED
+        listed = ", ".join([*members][:_LISTED]) + (f" and {more} more" if more > 0 else "")
+        raise PairError(f"{source}: a zip file without a pair: {listed or 'it is empty'}")
     return {path.name: member for path, member in paths.items() if path.parent == near[0]}
 
 
