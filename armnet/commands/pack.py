@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the seed of a random sample (default: %(default)s)"
     )
+    parser.add_argument("--compress", action="store_true", help="a smaller file, which starts a little later")
     parser.add_argument("--sign", metavar="KEY", help="sign the file with this secret key")
     parser.add_argument(
         "--verify", metavar="KEYS", help="pack nothing: hold a bundle against a file or folder of public keys"
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     sample = read_single_run(args.sample, pair.inputs, pair.meta.get("preprocessing") or {}) if args.sample else None
     if args.teachable:
         pair = _teachable(pair, args.cut)
-    pack(pair, args.output, sample, args.seed, key, args.teachable)
+    pack(pair, args.output, sample, args.seed, key, args.teachable, args.compress)
     nbytes = os.path.getsize(args.output)
     if args.json:
         print_json("pack", {"bundle": args.output, "nbytes": nbytes, "signed_by": key and key.public.fingerprint})

@@ -90,11 +90,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
 def _run(path: str, args: argparse.Namespace) -> int:
     if not path:
         raise UsageError(f"give a pair or a bundle first; python3 -m {MODULE} --help tells more")
-    bundle = open_bundle(path) if is_bundle(path) else None
+    needs_sample = args.self_test or args.bench is not None
+    bundle = open_bundle(path) if needs_sample and is_bundle(path) else None
     pair = bundle.pair if bundle else Pair.load(path)
     if args.info:
         return _show(args, _info(pair), lambda facts: "\n".join(f"{key:<10} {value}" for key, value in facts.items()))
-    if args.self_test or args.bench is not None:
+    if needs_sample:
         with Predictor(pair, threads=args.threads) as predictor:
             if args.self_test:
                 return self_test(predictor, bundle, args)

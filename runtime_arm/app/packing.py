@@ -54,14 +54,17 @@ def folder_parts(folder: Path) -> Dict[str, memoryview]:
     return {path.relative_to(folder).as_posix(): map_file(path) for path in files}
 
 
-def write_archive(path: AnyPath, parts: Mapping[str, memoryview]) -> None:
-    """Write the parts, each at a multiple of ALIGNMENT."""
+def write_archive(path: AnyPath, parts: Mapping[str, memoryview], compress: bool = False) -> None:
+    """Write the parts, each at a multiple of ALIGNMENT, or deflated."""
     with open(path, "wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w") as archive:
             for name, part in parts.items():
                 entry = entry_of(name)
-                entry.extra = _padding(file.tell() + 30 + len(name.encode()))
+                if compress:
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                else:
+                    entry.extra = _padding(file.tell() + 30 + len(name.encode()))
                 entry.file_size = len(part)
                 with archive.open(entry, "w") as target:
                     for chunk in chunks(part):

@@ -1,4 +1,4 @@
-"""The archive of a bundle: a zip file of uncompressed parts, each checked against its hash in MANIFEST.json.
+"""The archive of a bundle: a zip file of parts, each checked against its hash in MANIFEST.json.
 
 See ``runtime_arm.pair.bundle`` for what the parts are, ``runtime_arm.pair.zipped`` for a pair alone in a zip file.
 """
@@ -11,6 +11,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, map_file
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.pair.members import STORED, Member, members_of
 from runtime_arm.pair.metadata import FILES, MODEL
 from runtime_arm.records import NamedTuple
@@ -20,11 +21,13 @@ SCHEMA = 1
 
 
 class Archive(NamedTuple):
-    """The parts of a bundle by name, as views of the mapped file, and what errors call the file."""
+    """The parts of a bundle by name, as views of the mapped file unless they are deflated, what errors call the file,
+    and whether parts are deflated."""
 
     parts: Mapping[str, memoryview]
     tolerance: float
     source: str
+    deflated: bool
 
     def part(self, name: str) -> memoryview:
         """One part. PairError if there is none of that name."""
@@ -57,9 +60,11 @@ def open_archive(path: AnyPath, content: Optional[memoryview] = None) -> Archive
 
 
 def _verified(members: Mapping[str, Member], source: str) -> Archive:
+    deflated = any(member.method != STORED for member in members.values())
+    require_memory(sum(member.nbytes for member in members.values() if member.method != STORED), source)
     parts = {name: _part(member) for name, member in members.items()}
-    manifest = _manifest(Archive(parts, 0.0, source))
-    archive = Archive(parts, float(manifest["tolerance"]), source)
+    manifest = _manifest(Archive(parts, 0.0, source, deflated))
+    archive = Archive(parts, float(manifest["tolerance"]), source, deflated)
     for name, part in parts.items():
         if name != MANIFEST and hashlib.sha256(part).hexdigest() != manifest["parts"].get(name):
             raise PairError(f"{source}: part {name!r} is not the one that was packed (its SHA-256 differs)")
@@ -69,8 +74,10 @@ def _verified(members: Mapping[str, Member], source: str) -> Archive:
 
 
 def _part(member: Member) -> memoryview:
-    if member.method != STORED or len(member.packed) != member.nbytes:
-        raise PairError(f"{member.place}: is not stored as in a bundle")
+    if member.method != STORED:
+        return member.content()
+    if len(member.packed) != member.nbytes:
+        raise PairError(f"{member.place}: its sizes differ, though it is not compressed")
     return member.packed
 
 

@@ -1,7 +1,7 @@
 """A bundle: one file that holds the runtime, a pair and a sample, and runs with ``python3 app.pyz``.
 
-It is a zip archive that Python executes (PEP 441). Nothing in it is compressed, and the pair's files start at multiples
-of 64 bytes, so that the weights are used where they lie in the mapped file:
+It is a zip archive that Python executes (PEP 441). Unless it was asked for, nothing in it is compressed, and the pair's
+files start at multiples of 64 bytes, so that the weights are used where they lie in the mapped file:
 
     __main__.py        checks for Python 3.9 and NumPy, then calls runtime_arm.app.main; compiled code is kept
                        by ``machine.kept_code``

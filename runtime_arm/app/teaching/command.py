@@ -123,10 +123,10 @@ def write_taught(bundle: str, lesson: Lesson, target: str) -> None:
         pair.save(folder / PAIR_FOLDER)
         (folder / SAMPLE).write_bytes(sample_bytes(kept.sample_inputs, outputs))
         (folder / KNOWN).write_bytes(memory_bytes(lesson))
-        old = open_archive(bundle).parts
-        parts = {n: part for n, part in old.items() if n != MANIFEST and not n.startswith(f"{PAIR_FOLDER}/")}
+        old = open_archive(bundle)
+        parts = {n: part for n, part in old.parts.items() if n != MANIFEST and not n.startswith(f"{PAIR_FOLDER}/")}
         whole = folder / "whole.pyz"
-        write_archive(whole, with_manifest({**parts, **folder_parts(folder)}, kept.tolerance))
+        write_archive(whole, with_manifest({**parts, **folder_parts(folder)}, kept.tolerance), old.deflated)
         write_file(target, chunks(map_file(whole)))
 
 
