@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import UsageError
-from runtime_arm.files import AnyPath, one_line_errors
+from runtime_arm.files import AnyPath, is_zip_name, one_line_errors
 from runtime_arm.pair.metadata import FILES, MODEL
-from runtime_arm.pair.places import is_pair, is_zip_name
+from runtime_arm.pair.places import is_pair
 
 if TYPE_CHECKING:
     from runtime_arm.pair.pair import Pair

@@ -10,9 +10,8 @@ from armnet.model_files import completed, is_saved_model, is_source, models_in
 from armnet.source_pairs import source_pair
 from runtime_arm.app.model import Model, together
 from runtime_arm.errors import UsageError
-from runtime_arm.files import checked_path
+from runtime_arm.files import checked_path, is_zip
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.places import is_zip
 
 if TYPE_CHECKING:
     from runtime_arm.app.rules import Rule

@@ -149,8 +149,7 @@ def run(args: argparse.Namespace) -> int:
     from optimize.quantization import QuantizationReport
     from optimize.quantization.table import format_table
     from optimize.rewriting.unpacking import LOAD, with_unpacking
-    from runtime_arm.files import write_file
-    from runtime_arm.pair.places import is_zip
+    from runtime_arm.files import is_zip, write_file
 
     check_pair_output(args.output)
     for path in filter(None, (args.html, args.write_table)):
@@ -228,7 +227,7 @@ def _files(before: Any, after: Any, given: Optional[int], output: str) -> Dict[s
 
     given: what the files of the model take, where they are not zipped."""
     from armnet.model_files import folder_nbytes, zip_nbytes
-    from runtime_arm.pair.places import is_zip_name
+    from runtime_arm.files import is_zip_name
 
     folders = {"before": folder_nbytes(before), "after": folder_nbytes(after)}
     if is_zip_name(output):

@@ -24,9 +24,9 @@ from runtime_arm.app.sources import count_of
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
+from runtime_arm.pair.archive import is_bundle
 from runtime_arm.pair.bundle import Bundle, open_bundle
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.places import is_bundle
 from runtime_arm.version import VERSION
 
 _TEACHING = "runtime_arm.app.teaching"  # by name: only bundles that can be taught have it

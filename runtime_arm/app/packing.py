@@ -15,7 +15,7 @@ import numpy as np
 from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.archive import MANIFEST, SCHEMA
-from runtime_arm.pair.zipped import entry_of
+from runtime_arm.pair.members import entry_of
 from runtime_arm.planning.arena import ALIGNMENT
 from runtime_arm.version import VERSION
 

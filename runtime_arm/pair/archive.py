@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import Any, Dict, Mapping, Optional
 
 from runtime_arm.errors import PairError
-from runtime_arm.files import AnyPath, map_file
+from runtime_arm.files import AnyPath, is_zip, map_file
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.pair.members import STORED, Member, members_of
 from runtime_arm.pair.metadata import FILES, MODEL
@@ -38,6 +39,11 @@ class Archive(NamedTuple):
     def pair_files(self) -> Dict[str, memoryview]:
         """The three files of the pair by name."""
         return {name: self.part(f"{PAIR_FOLDER}/{name}") for name in (*FILES, MODEL)}
+
+
+def is_bundle(path: AnyPath) -> bool:
+    """Whether a path is that of a bundle, if it is that of a file of armnet's."""
+    return os.path.isfile(path) and not is_zip(path)
 
 
 def files_in(path: AnyPath) -> Dict[str, memoryview]:

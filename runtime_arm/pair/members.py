@@ -8,7 +8,7 @@ than a small network takes to load.
 from __future__ import annotations
 
 import struct
-from typing import Dict, Iterator, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, Tuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from runtime_arm.errors import PairError
 from runtime_arm.files import own_pages
 from runtime_arm.machine.memory import memory_for, require_memory
 from runtime_arm.records import NamedTuple
+
+if TYPE_CHECKING:
+    from zipfile import ZipInfo
 
 STORED, DEFLATED = 0, 8  # methods of compression
 _ENCRYPTED = 1  # a flag
@@ -97,6 +100,16 @@ class Member(NamedTuple):
                 left = memoryview(inflater.unconsumed_tail)
                 if inflater.eof or (not left and len(piece) < _MOST_AT_ONCE):
                     break
+
+
+def entry_of(name: str) -> ZipInfo:
+    """A file of an archive that does not depend on when and where it is written."""
+    from zipfile import ZipInfo
+
+    entry = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    entry.create_system = 3
+    entry.external_attr = 0o644 << 16
+    return entry
 
 
 def members_of(data: memoryview, source: str) -> Dict[str, Member]:

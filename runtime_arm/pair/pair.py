@@ -19,11 +19,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.errors import PairError
-from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
+from runtime_arm.files import AnyPath, Chunk, is_zip_name, map_file, replaced_folder, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
-from runtime_arm.pair.places import is_zip_name
 from runtime_arm.pair.tuned import TUNING
 from runtime_arm.records import field, record, replace
 

@@ -9,17 +9,14 @@ folder of the archive.
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Mapping, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from runtime_arm.errors import PairError, ResourceError
 from runtime_arm.files import AnyPath, Chunk, map_file, one_line_errors, write_file
 from runtime_arm.machine.memory import require_memory
-from runtime_arm.pair.members import Member, members_of
+from runtime_arm.pair.members import Member, entry_of, members_of
 from runtime_arm.pair.metadata import FILES, LARGEST, MODEL, PREDICT_NET
 from runtime_arm.pair.tuned import TUNING
-
-if TYPE_CHECKING:
-    from zipfile import ZipInfo
 
 _STEP = 1 << 20  # bytes that are deflated at a time
 _MOST = (1 << 31) - 1 - (1 << 27)  # bytes of a file that a zip file without extensions holds, deflated or not
@@ -112,16 +109,6 @@ def _steps(name: str, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
             raise ResourceError(f"{name} is too large for a zip file, more than {_MOST:,} bytes: name a folder")
         for start in range(0, len(chunk), _STEP):
             yield chunk[start : start + _STEP]
-
-
-def entry_of(name: str) -> ZipInfo:
-    """A file of an archive that does not depend on when and where it is written."""
-    from zipfile import ZipInfo
-
-    entry = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-    entry.create_system = 3
-    entry.external_attr = 0o644 << 16
-    return entry
 
 
 class _Sink:

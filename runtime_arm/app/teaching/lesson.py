@@ -16,10 +16,9 @@ from runtime_arm.app.teaching.features import Extractor, Features, features_of
 from runtime_arm.app.teaching.head import Epoch, Head, train_head
 from runtime_arm.app.teaching.samples import Samples, is_seen, samples_in, split
 from runtime_arm.errors import UsageError
-from runtime_arm.files import AnyPath, map_file
+from runtime_arm.files import AnyPath, is_zip, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair, write_files
-from runtime_arm.pair.places import is_zip
 
 MEMORY = "taught.npz"  # beside a taught pair: the features of what it has learned, for classes that come later
 MOST_WRONG = 10

@@ -21,9 +21,10 @@ from runtime_arm.errors import ArmnetError, PairError, ResourceError
 from runtime_arm.machine import memory
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair import members
+from runtime_arm.pair.archive import is_bundle
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.pair.places import is_bundle, is_pair
+from runtime_arm.pair.places import is_pair
 from runtime_arm.pair.tuning import Tuning
 from tests.runtime_arm.pair.test_pair import make_pair
 from tests.support.paths import ROOT
