@@ -21,12 +21,7 @@ ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
 FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
 TEACHING = "runtime_arm/app/teaching/command.py"  # what bundles that learn by themselves begin with
-LEFT_OUT = (
-    "gpu/",
-    "pair/signatures/",
-    "pair/places.py",
-    "pair/zipped.py",
-)  # files, and folders of which nothing is taken
+LEFT_OUT = ("gpu/", "pair/signatures/", "pair/places.py", "pair/zipped.py")  # folders and files that are not taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS, _TEACHING = "runtime_arm/results/decoders/", "runtime_arm/app/teaching/"
 # Imported by gradient makers and by functions that are given pairs, none of which a bundle has, by bundles that learn,

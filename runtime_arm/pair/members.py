@@ -26,6 +26,7 @@ _MOST_MEMBERS = 1 << 14  # a bundle has a few hundred
 _MOST_INFLATED = 1032  # bytes that deflate can make of one: 258 bytes take two bits (zlib's technical details)
 _ALIGNMENT = 64  # bytes, of a stored member that is used where it lies
 _PIECE = 1 << 16  # bytes that are inflated at a time
+_LONGEST_NAME = 200  # characters of it in an error
 _MOST_AT_ONCE = 1 << 20  # bytes that they become at a time
 
 _LOCAL = struct.Struct("<4s5H3L2H")  # ..., length of name, length of extra field
@@ -112,6 +113,11 @@ def entry_of(name: str) -> ZipInfo:
     return entry
 
 
+def shown(name: str) -> str:
+    """A name as errors tell it: in one line that is not too long."""
+    return (name if name.isprintable() else repr(name))[:_LONGEST_NAME]
+
+
 def members_of(data: memoryview, source: str) -> Dict[str, Member]:
     """The members of an archive by name, without folders. PairError, beginning with ``source``, if it is damaged, or
     names a file twice."""
@@ -119,7 +125,7 @@ def members_of(data: memoryview, source: str) -> Dict[str, Member]:
     for text, flags, method, crc, sizes in _entries(data, source):
         nbytes, packed, offset = sizes
         name = text.decode("utf-8", "replace")
-        place = f"{source}/{name}"
+        place = f"{source}/{shown(name)}"
         if name in members:
             raise PairError(f"{place}: is there twice")
         begin = _content_start(data, offset, text, place)

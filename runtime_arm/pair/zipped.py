@@ -14,7 +14,7 @@ from typing import Dict, Iterable, Iterator, List, Mapping, Tuple
 from runtime_arm.errors import PairError, ResourceError
 from runtime_arm.files import AnyPath, Chunk, map_file, one_line_errors, write_file
 from runtime_arm.machine.memory import require_memory
-from runtime_arm.pair.members import Member, entry_of, members_of
+from runtime_arm.pair.members import Member, entry_of, members_of, shown
 from runtime_arm.pair.metadata import FILES, LARGEST, MODEL, PREDICT_NET
 from runtime_arm.pair.tuned import TUNING
 
@@ -28,7 +28,7 @@ def pair_files(members: Mapping[str, Member], source: str) -> Dict[str, memoryvi
     archive of something else."""
     for name in members:
         if "\\" in name or name.startswith("/") or ".." in name.split("/"):
-            raise PairError(f"{source}: the name {name!r} leads out of the archive")
+            raise PairError(f"{source}: the name {shown(name)!r} leads out of the archive")
     folder = members_in_folder(members, source)
     found = {name: _only(folder, name, source) for name in FILES}
     found.update({name: folder[name] for name in (MODEL, TUNING) if name in folder})
@@ -42,13 +42,16 @@ def pair_files(members: Mapping[str, Member], source: str) -> Dict[str, memoryvi
 def members_in_folder(members: Mapping[str, Member], source: str) -> Dict[str, Member]:
     """The members that lie where the pair lies, by their names there."""
     paths = {PurePosixPath(name): member for name, member in members.items()}
+    if len(paths) < len(members):
+        raise PairError(f"{source}: names a file twice")
     folders = {path.parent for path in paths if path.name.endswith(PREDICT_NET)}
     near = [folder for folder in folders if len(folder.parts) <= 1 and folder.name != "__MACOSX"]
     if len(near) != 1:
         if near:
-            raise PairError(f"{source}: holds several pairs, in {' and '.join(sorted(map(str, near)))}")
+            homes = sorted(shown(str(folder)) for folder in near)[:_LISTED]
+            raise PairError(f"{source}: holds several pairs, in {' and '.join(homes)}")
         more = len(members) - _LISTED
-        listed = ", ".join([*members][:_LISTED]) + (f" and {more} more" if more > 0 else "")
+        listed = ", ".join(map(shown, [*members][:_LISTED])) + (f" and {more} more" if more > 0 else "")
         raise PairError(f"{source}: a zip file without a pair: {listed or 'it is empty'}")
     return {path.name: member for path, member in paths.items() if path.parent == near[0]}
 

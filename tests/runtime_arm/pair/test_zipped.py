@@ -214,6 +214,13 @@ def test_names_that_lead_out_of_the_archive_are_refused(tmp_path: Path, files: d
 def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, files: dict[str, bytes]) -> None:
     content = archive({**files, "Init_net.pb": files["init_net.pb"]}).replace(b"Init_net.pb", b"init_net.pb")
     assert refusal(tmp_path, content) == "/init_net.pb: is there twice"
+    assert refusal(tmp_path, archive({**files, "./init_net.pb": b"?"})) == ": names a file twice"
+
+
+def test_names_are_told_in_one_line(tmp_path: Path, files: dict[str, bytes]) -> None:
+    assert refusal(tmp_path, archive({"a\nb": b"?"})) == ": a zip file without a pair: 'a\\nb'"
+    assert len(refusal(tmp_path, archive({"x" * 60000: b"?"}))) < 300
+    assert "\\n" in refusal(tmp_path, archive({**files, "../a\n": b"?"}))
 
 
 def with_entry(content: bytes, name: str, at: int, form: str, value: int) -> bytes:
