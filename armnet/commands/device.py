@@ -1,4 +1,4 @@
-"""Test, run, time and count on other machines: emulated ARM, or a Raspberry Pi or phone over ssh.
+"""Test, run and time on other machines: emulated ARM, or a Raspberry Pi or phone over ssh. Count instructions.
 
   armnet device list                                            what a TARGET can be
   armnet device test emulated:arm64 emulated:armhf              run the test suite on two targets
@@ -10,8 +10,8 @@
   armnet device count                                           count the networks that have a budget
   armnet device prepare                                         make the emulated machines now
 
-A target gets the runtime and the files that it needs in a folder of its own, which is removed at the end. Over ssh it
-needs Python 3.9 and NumPy, and pytest for "test"; keys and known hosts are those of ssh.
+armnet copies the runtime and the files that it needs into a new folder on the target, and removes the folder at the
+end. A target over ssh needs Python 3.9 and NumPy, and pytest for "test"; keys and known hosts are those of ssh.
 """
 
 from __future__ import annotations
