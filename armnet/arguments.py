@@ -48,6 +48,20 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--half", action="store_true", help="use float16 on the device: less to move, less exact")
 
 
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """--python and --timeout, how programs run on a target."""
+    parser.add_argument(
+        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="the time limit of one program on a target (default: %(default)g)",
+    )
+
+
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """--input and --shape, for commands that draw inputs at random unless they are given."""
     parser.add_argument("--input", nargs="+", metavar="FILE", help=f"{FILES} (default: random inputs)")

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Dict, List
 
 from armnet.arguments import (
     PAIR,
+    add_connection,
     add_device,
     add_json,
     add_labels_and_task,
@@ -69,16 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="also evaluate on these targets, such as emulated:arm64; armnet device list names them",
     )
-    parser.add_argument(
-        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=900.0,
-        metavar="SECONDS",
-        help="the time limit of one program on a target (default: %(default)g)",
-    )
+    add_connection(parser)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers evaluate, or local:N")
     parser.add_argument("--count", type=int, metavar="N", help="evaluate N examples, spread evenly (default: all)")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures of what went wrong")

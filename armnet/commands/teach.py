@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator
 
-from armnet.arguments import add_json, add_pair
+from armnet.arguments import add_connection, add_json, add_pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,16 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on", metavar="TARGET", help="compute on this target, such as ssh://pi@host or emulated:arm64"
     )
-    parser.add_argument(
-        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=900.0,
-        metavar="SECONDS",
-        help="the time limit of one program on the target (default: %(default)g)",
-    )
+    add_connection(parser)
     parser.add_argument(
         "--html", metavar="FILE", help="write a page with the curve, the confusion matrix and the worst pictures"
     )
