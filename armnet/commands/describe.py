@@ -82,7 +82,7 @@ def _described(pair: Pair, args: argparse.Namespace) -> Pair:
     for word in args.set:
         _set(entry, word)
     if args.set and "decoder" not in entry:
-        raise UsageError("--set changes the decoder's parameters; give --task first, for the net shows none")
+        raise UsageError("--set changes the decoder's parameters; give --task first, because the net shows none")
     if entry:
         meta["result"] = entry
     with Model(pair.replace(meta=meta), labels, threads=1, notice=_quiet) as model:

@@ -197,7 +197,7 @@ def _explain(model: Model, record: Record, note: Callable[[str], None]) -> None:
         note(f"armnet: {model.fed}")
     labels = model.labels or getattr(record.answers[0].result, "labels", None)  # a decoder may know them
     if model.decoder.classes and labels is None:
-        note("armnet: classes are shown by their numbers, for the model brings no labels: --labels FILE names them")
+        note("armnet: classes are shown as numbers, because the model has no labels: --labels FILE names them")
     if model.decoder.kind == "tensors":
         note(
             "armnet: what these outputs mean is not known; say it with --task classes|boxes|mask|..., "

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         warm_up(model)
         url = f"{address.url}#token={token}" if token is not None else address.url
         if not is_local(args.host) and token is None:
-            note("armnet: whoever reaches this machine may use the model; --token keeps strangers out")
+            note("armnet: anybody who reaches this machine may use the model; --token keeps strangers out")
         facts = {"url": url, "token": token, "kind": model.decoder.kind}
         if certificate is not None:
             facts["fingerprint"] = certificate.fingerprint

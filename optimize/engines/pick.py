@@ -264,7 +264,7 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
         if wish._replace(refused=not wish.refused) in wishes:
             raise UsageError(f"{str(wish).lstrip('!')!r} is asked for and ruled out")
         if wish.engine in (AUTO, MEASURE):
-            raise UsageError(f"{wish.engine!r} stands alone: it chooses engines, a list forces them")
+            raise UsageError(f"{wish.engine!r} cannot stand in a list: it chooses engines, a list forces them")
         if wish.engine not in known:
             raise UsageError(f"no operator has an engine {wish.engine!r}; there are {', '.join(sorted(known))}")
         if wish.variant and wish.variant not in known[wish.engine]:

@@ -188,7 +188,7 @@ def _within(
     outputs = Outputs(measured, judge.excess, judge.good, judge.roomy)
     found = smallest(rows, outputs, progress)
     if found is None:
-        raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(rows)} layers float")
+        raise UsageError(f"the pair does not meet the demands even with all of its {len(rows)} layers in float")
     floats, alone = found
     report.layers.clear()
     report.notes[:] = said
