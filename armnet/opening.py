@@ -35,8 +35,8 @@ def open(
 ) -> Model:
     """A Model, whose ``predict`` answers in typed results what is in a picture or a sound.
 
-    model: a Pair, the folder of a pair, a bundle, an .onnx or .tflite file, a .prototxt and its .caffemodel, or an
-    init_net.pb and a predict_net.pb; source files are exported and optimised. The files of several models, or
+    model: a Pair, a pair's folder or zip file, a bundle, an .onnx or .tflite file, a .prototxt and its .caffemodel, or
+    an init_net.pb and a predict_net.pb; source files are exported and optimised. The files of several models, or
     their folder, are the stages of an MTCNN, which answer as one. The other arguments are those of
     ``runtime_arm.open``. ExportError, FormatError or UsageError, naming the file, if it cannot be opened.
 

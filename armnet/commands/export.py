@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         "--decoder",
         metavar="TASK",
-        help="what the outputs mean, where the net does not show it: classes, boxes, mask, ..., or a decoder; stored",
+        help="what the outputs mean, if the net does not show it: classes, boxes, mask, ..., or a decoder; stored",
     )
     add_json(parser)
 

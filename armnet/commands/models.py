@@ -1,4 +1,4 @@
-"""List models that others have published, and fetch them ready to use.
+"""List published models, and download them ready to use.
 
   armnet models                            what there is, with tasks, sizes and licences
   armnet models show yunet                 where it comes from, how accurate its makers say it is
@@ -6,8 +6,8 @@
   armnet models fetch yunet --files -o original       the files as they were published
   armnet models fetch my-net --catalogue mine.json    from a catalogue of your own, a JSON file
 
-Files are fetched over HTTPS, held against their SHA-256 and kept in the cache, so the second time needs no network. A
-fetch that was interrupted goes on where it was. The licences are those of the models' makers.
+Files are downloaded over HTTPS, checked against their SHA-256 and kept in the cache, so the second time needs no
+network. An interrupted download continues where it stopped. The licences are those of the models' makers.
 """
 
 from __future__ import annotations

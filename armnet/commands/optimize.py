@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shapes(parser, "examples of input shapes, where the pair leaves sizes open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use no operator that Caffe2 lacks")
     parser.add_argument(
-        "--keep-biases", action="store_true", help="keep every blob as in the source: move no bias to a later operator"
+        "--keep-biases",
+        action="store_true",
+        help="keep every blob as in the source: do not move biases to later operators",
     )
     parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
     parser.add_argument(

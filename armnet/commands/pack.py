@@ -1,4 +1,4 @@
-"""Pack a pair, the runtime and a self-test into one file, which runs wherever there is Python 3.9 and NumPy.
+"""Pack a pair, the runtime and a self-test into one file that runs wherever there is Python 3.9 and NumPy.
 
   armnet pack squeezenet -o squeezenet.pyz
   python3 squeezenet.pyz dog.jpg
@@ -8,7 +8,7 @@
   armnet pack squeezenet --teachable -o teachable.pyz
   python3 teachable.pyz --teach mugs/ --output mugs.pyz        mugs/hers/*.jpg, mugs/his/*.jpg, ...
 
-The file holds the operators that the network uses, and a sample with the outputs that this machine computed.
+The file holds only the operators that the network uses, and a sample with the outputs that this machine computed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compress", action="store_true", help="a smaller file, which starts a little later")
     parser.add_argument("--sign", metavar="KEY", help="sign the file with this secret key")
     parser.add_argument(
-        "--verify", metavar="KEYS", help="pack nothing: hold a bundle against a file or folder of public keys"
+        "--verify", metavar="KEYS", help="pack nothing: check a bundle against a file or folder of public keys"
     )
     parser.add_argument(
         "--teachable", action="store_true", help="the file can be taught new classes where it runs, without armnet"

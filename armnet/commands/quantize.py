@@ -1,13 +1,13 @@
-"""Make a pair smaller: store weights, and compute activations if you like, in fewer bits.
+"""Make a pair smaller: store weights, and if you like compute activations, in fewer bits.
 
   armnet quantize PAIR -o PAIR2                                 int8 weights: a quarter of the bytes
   armnet quantize PAIR -o PAIR2 --weights float16               half of the bytes
-  armnet quantize PAIR -o PAIR2 --activations dynamic           the same; products of integers, made while it runs
+  armnet quantize PAIR -o PAIR2 --activations dynamic           the same; layers quantise their inputs while it runs
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/
                                                                 integers, as TensorFlow Lite computes them; layers stay
                                                                 float until every output is within 25 dB
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr none
-                                                                integers throughout, whatever the outputs are
+                                                                integers throughout, however noisy outputs become
   armnet quantize PAIR -o PAIR2 --activations int8 --data held_back.npz --must top1=0.99
                                                                 the same, until 99 % of the pair's top-1 are kept
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --html report.html
@@ -15,9 +15,9 @@
   armnet quantize PAIR -o PAIR2 --write-table layers.txt        what was done to each layer, to be edited
   armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
 
-Weights alone need no data, and the net runs as fast as before: they become floats again when it is loaded. Give the
-pair as it was exported: the result is optimised, too. What is found on the data is kept in PAIR2.calibration until
-PAIR2 is written: killed and started again, the command goes on.
+Quantising only the weights needs no data, and the net runs as fast as before: weights become floats again when it is
+loaded. Give the pair as it was exported: the command optimises it, too. It keeps what it finds on the data in
+PAIR2.calibration until it has written PAIR2. If it is killed, start it again: it continues where it stopped.
 """
 
 from __future__ import annotations
@@ -76,23 +76,23 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per-tensor",
         action="store_true",
-        help="with integer activations: one scale for a whole weight, as Caffe2 wants it, not one for each filter",
+        help="with integer activations: one scale per weight tensor, as Caffe2 needs it, instead of one per filter",
     )
     parser.add_argument(
         "--equalize",
         choices=["auto", "on", "off"],
         default="auto",
-        help="with integer activations: let neighbouring layers share their ranges; auto: where the data says that it "
+        help="with integer activations: let neighbouring layers share their ranges; auto: where the data shows that it "
         "helps (default: %(default)s)",
     )
     parser.add_argument(
         "--rounding",
         choices=["data", "nearest"],
         default="data",
-        help="round weights to what changes least on the data, or each to the nearest (default: %(default)s)",
+        help="round weights so that results on the data change least, or each to the nearest (default: %(default)s)",
     )
     parser.add_argument(
-        "--keep-biases", action="store_true", help="do not let biases make up for what rounded weights shift"
+        "--keep-biases", action="store_true", help="do not correct biases for the shift that rounded weights cause"
     )
 
 
@@ -119,7 +119,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="METRIC=SHARE",
-        help="keep layers in float until the pair has this share of what top1, map, miou, ... were before",
+        help="keep layers in float until the pair keeps this share of its top1, map, miou, ...",
     )
     parser.add_argument(
         "--evaluate",
@@ -130,8 +130,10 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
 
 def _add_reports(parser: argparse.ArgumentParser) -> None:
     """Tables and pages, and the way in which weights are unpacked."""
-    parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
-    parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
+    parser.add_argument(
+        "--table", metavar="FILE", help="a table that says for each layer what to store and compute it in"
+    )
+    parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was chosen")
     parser.add_argument("--html", metavar="FILE", help="write a page: error against bytes, and what each layer got")
     parser.add_argument(
         "--unpack",

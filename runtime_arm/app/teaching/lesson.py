@@ -105,11 +105,13 @@ def joined(samples: Samples, found: Features, old: Optional[Known]) -> Known:
         classes = np.concatenate([old.classes, classes + len(old.labels)])
         known = Known(values, classes, [*old.names, *names], [*old.labels, *labels])
     if len(known.labels) < 2:
-        raise UsageError("there is one class; at least two are needed to tell apart")
+        raise UsageError("there is only one class; at least two are needed")
     counts = np.bincount(known.classes, minlength=len(known.labels))
     few = [label for label, count in zip(known.labels, counts) if count < 2]
     if few:
-        raise UsageError(f"class {few[0]!r} has fewer than two samples that can be read; one of them is judged by")
+        raise UsageError(
+            f"class {few[0]!r} has fewer than two samples that can be read; one is to learn from, one to judge by"
+        )
     return known
 
 
