@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, Optional
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, is_zip, map_file
 from runtime_arm.machine.memory import require_memory
-from runtime_arm.pair.members import STORED, Member, members_of
+from runtime_arm.pair.members import Member, members_of
 from runtime_arm.pair.metadata import FILES, MODEL
 from runtime_arm.records import NamedTuple
 
@@ -66,8 +66,8 @@ def open_archive(path: AnyPath, content: Optional[memoryview] = None) -> Archive
 
 
 def _verified(members: Mapping[str, Member], source: str) -> Archive:
-    deflated = any(member.method != STORED for member in members.values())
-    require_memory(sum(member.nbytes for member in members.values() if member.method != STORED), source)
+    deflated = not all(member.is_stored for member in members.values())
+    require_memory(sum(member.nbytes for member in members.values() if not member.is_stored), source)
     parts = {name: _part(member) for name, member in members.items()}
     manifest = _manifest(Archive(parts, 0.0, source, deflated))
     archive = Archive(parts, float(manifest["tolerance"]), source, deflated)
@@ -80,11 +80,7 @@ def _verified(members: Mapping[str, Member], source: str) -> Archive:
 
 
 def _part(member: Member) -> memoryview:
-    if member.method != STORED:
-        return member.content()
-    if len(member.packed) != member.nbytes:
-        raise PairError(f"{member.place}: its sizes differ, though it is not compressed")
-    return member.packed
+    return member.stored() if member.is_stored else member.content()
 
 
 def _manifest(archive: Archive) -> Any:

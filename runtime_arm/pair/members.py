@@ -1,14 +1,15 @@
-"""The members of a zip archive, where they lie in the mapped file (PKWARE's APPNOTE 6.3.10, sections 4.3 to 4.5).
+"""The members of a zip archive, some of them where they lie in the mapped file.
 
-Nothing that an archive says is believed: sizes are held against the file and against memory before anything is
-inflated, and what was inflated against its size and its CRC-32. ``zipfile`` checks less, and takes longer to import
-than a small network takes to load.
+``zipfile`` reads archives. Here sizes are also compared with memory and with what deflate can do, before anything is
+inflated. What ``zipfile`` raises becomes one line.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Dict, Iterator, Tuple
+import zlib
+from typing import Dict, Iterator
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
@@ -17,96 +18,133 @@ from runtime_arm.files import own_pages
 from runtime_arm.machine.memory import memory_for, require_memory
 from runtime_arm.records import NamedTuple
 
-if TYPE_CHECKING:
-    from zipfile import ZipInfo
+# What zipfile raises for damaged archives: RuntimeError for a flag that is wrong, OverflowError for an offset.
+UNREADABLE = (OSError, ValueError, EOFError, OverflowError, RuntimeError, struct.error, zlib.error, BadZipFile)
 
-STORED, DEFLATED = 0, 8  # methods of compression
-_ENCRYPTED = 1  # a flag
-_MOST_MEMBERS = 1 << 14  # a bundle has a few hundred
+_ENCRYPTED, _UTF_8 = 1, 0x800  # flags: of the content, of the name
 _MOST_INFLATED = 1032  # bytes that deflate can make of one: 258 bytes take two bits (zlib's technical details)
 _ALIGNMENT = 64  # bytes, of a stored member that is used where it lies
-_PIECE = 1 << 16  # bytes that are inflated at a time
+_PIECE = 1 << 20  # bytes that are inflated at a time
 _LONGEST_NAME = 200  # characters of it in an error
-_MOST_AT_ONCE = 1 << 20  # bytes that they become at a time
-
-_LOCAL = struct.Struct("<4s5H3L2H")  # ..., length of name, length of extra field
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
-_END = struct.Struct("<4s4H2LH")  # ..., size and offset of the central directory, length of the comment
-_LOCATOR_64, _END_64 = struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
-_LONGEST_COMMENT = 0xFFFF
-_ELSEWHERE, _EXTRA_64 = 0xFFFFFFFF, 1  # a size that stands in the extra field of that number
+_LENGTHS = struct.Struct(
+    "<H2LH"
+)  # the last fields: number of entries, size and offset of the directory, of the comment
+_MANY = 0xFFFF  # a number that stands elsewhere
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")  # ..., length of name, length of extra field (APPNOTE 6.3.10, 4.3.7)
 
 
 class Member(NamedTuple):
-    """A file in an archive. packed: its content as it lies there; nbytes: its size when it is inflated; aligned:
-    whether it lies at a multiple of 64 bytes; place: what errors call it."""
+    """A file in an archive. place: what errors call it; data: the content of the archive, in which that of the file
+    lies from begin on."""
 
     place: str
-    method: int
-    flags: int
-    crc: int
-    packed: memoryview
-    nbytes: int
-    aligned: bool
+    entry: ZipInfo
+    archive: ZipFile
+    data: memoryview
+    begin: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its size when it is inflated, as the archive says."""
+        return self.entry.file_size
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is not compressed."""
+        return self.entry.compress_type == ZIP_STORED
+
+    def stored(self) -> memoryview:
+        """The content of a member that is stored, where it lies; its CRC-32 is not checked."""
+        if self.nbytes != self.entry.compress_size:
+            raise PairError(f"{self.place}: its sizes differ, though it is not compressed")
+        return self.data[self.begin : self.begin + self.nbytes]
 
     def content(self) -> memoryview:
         """The content, read-only: where it lies in the mapped file if it is stored in a place that suits arrays, else
         in memory of its own. PairError if it is damaged, encrypted or compressed in another way than by deflate."""
-        if self.flags & _ENCRYPTED:
+        if self.entry.flag_bits & _ENCRYPTED:
             raise PairError(f"{self.place}: is encrypted")
-        if self.method not in (STORED, DEFLATED):
-            raise PairError(f"{self.place}: is compressed by method {self.method}; only deflate is read")
-        import zlib
+        if self.entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise PairError(f"{self.place}: is compressed by method {self.entry.compress_type}; only deflate is read")
+        if self.is_stored and self.begin % _ALIGNMENT == 0:
+            content = self.stored()
+            if zlib.crc32(content) != self.entry.CRC:
+                raise PairError(f"{self.place}: is damaged: its CRC-32 differs")
+            return content
+        return self._inflated()
 
-        try:
-            if self.method == STORED and self.aligned:
-                content, crc = self.packed, zlib.crc32(self.packed)
-            else:
-                content, crc = self._inflated()
-        except zlib.error as error:
-            raise PairError(f"{self.place}: is damaged: {error}") from None
-        if len(content) != self.nbytes or crc != self.crc:
-            raise PairError(f"{self.place}: is damaged: its size or its CRC-32 differs")
-        return content
-
-    def _inflated(self) -> Tuple[memoryview, int]:
-        """As much as is there of what should be, in memory of its own, and its CRC-32."""
-        import zlib
-
-        if self.nbytes > _MOST_INFLATED * len(self.packed):
-            raise PairError(f"{self.place}: {len(self.packed)} bytes cannot become {self.nbytes}")
+    def _inflated(self) -> memoryview:
+        if self.nbytes > _MOST_INFLATED * self.entry.compress_size:
+            raise PairError(f"{self.place}: {self.entry.compress_size} bytes cannot become {self.nbytes}")
         require_memory(self.nbytes, self.place)
         with memory_for(self.place):
             content = memoryview(own_pages((self.nbytes,), np.dtype(np.uint8)))
-        done, crc = 0, 0
-        for piece in self._pieces():
-            if done + len(piece) > self.nbytes:
-                raise PairError(f"{self.place}: is larger than the archive says")
-            content[done : done + len(piece)] = piece
-            done, crc = done + len(piece), zlib.crc32(piece, crc)
-        return content[:done].toreadonly(), crc
+        done = 0
+        try:
+            for piece in self._pieces():
+                content[done : done + len(piece)] = piece
+                done += len(piece)
+        except UNREADABLE as error:
+            raise PairError(f"{self.place}: is damaged: {_one_line(error)}") from None
+        if done != self.nbytes:
+            raise PairError(f"{self.place}: is damaged: it is shorter than the archive says")
+        return content.toreadonly()
 
-    def _pieces(self) -> Iterator[memoryview]:
-        import zlib
-
-        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-        for start in range(0, len(self.packed), _PIECE):
-            left = self.packed[start : start + _PIECE]
-            if self.method == STORED:
-                yield left
-                continue
+    def _pieces(self) -> Iterator[bytes]:
+        """Its content, no more than the archive says; the last piece only if the CRC-32 is right."""
+        with self.archive.open(self.entry) as file:
             while True:
-                piece = inflater.decompress(left, _MOST_AT_ONCE)
-                yield memoryview(piece)
-                left = memoryview(inflater.unconsumed_tail)
-                if inflater.eof or (not left and len(piece) < _MOST_AT_ONCE):
-                    break
+                piece = file.read(_PIECE)
+                if not piece:
+                    return
+                yield piece
+
+
+def members_of(data: memoryview, source: str) -> Dict[str, Member]:
+    """The members of an archive by name, without folders. PairError, beginning with ``source``, if it is damaged, or
+    names a file twice."""
+    try:
+        archive = ZipFile(_Content(data))
+    except UNREADABLE as error:
+        raise PairError(f"{source}: is no zip archive, or is damaged: {_one_line(error)}") from None
+    entries = archive.infolist()
+    if _count(archive, data) not in (len(entries), _MANY):
+        raise PairError(f"{source}: its directory is damaged")
+    members: Dict[str, Member] = {}
+    for entry in entries:
+        name = entry.filename
+        place = f"{source}/{shown(name)}"
+        if name in members:
+            raise PairError(f"{place}: is there twice")
+        if not name.endswith("/") or entry.file_size:
+            members[name] = Member(place, entry, archive, data, _content_start(data, entry, place))
+    return members
+
+
+def _count(archive: ZipFile, data: memoryview) -> int:
+    """How many entries the directory has, as its end says (4.3.16)."""
+    end = len(data) - len(archive.comment) - _LENGTHS.size
+    count, *_ = _LENGTHS.unpack_from(data, end)
+    return int(count)
+
+
+def _content_start(data: memoryview, entry: ZipInfo, place: str) -> int:
+    """Where a member's content begins, behind its local header, which must be of the same name."""
+    start = entry.header_offset
+    end = start + _LOCAL_HEADER.size
+    if start >= 0 and end <= len(data):
+        *_, length, extra_length = _LOCAL_HEADER.unpack(data[start:end])
+        name = bytes(data[end : end + length]).decode("utf-8" if entry.flag_bits & _UTF_8 else "cp437", "replace")
+        if name == entry.orig_filename == entry.filename != "":
+            begin = int(end + length + extra_length)
+            if begin + entry.compress_size > len(data):
+                raise PairError(f"{place}: is cut off")
+            return begin
+    raise PairError(f"{place}: has no header in the archive")
 
 
 def entry_of(name: str) -> ZipInfo:
     """A file of an archive that does not depend on when and where it is written."""
-    from zipfile import ZipInfo
-
     entry = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.create_system = 3
     entry.external_attr = 0o644 << 16
@@ -118,78 +156,31 @@ def shown(name: str) -> str:
     return (name if name.isprintable() else repr(name))[:_LONGEST_NAME]
 
 
-def members_of(data: memoryview, source: str) -> Dict[str, Member]:
-    """The members of an archive by name, without folders. PairError, beginning with ``source``, if it is damaged, or
-    names a file twice."""
-    members: Dict[str, Member] = {}
-    for text, flags, method, crc, sizes in _entries(data, source):
-        nbytes, packed, offset = sizes
-        name = text.decode("utf-8", "replace")
-        place = f"{source}/{shown(name)}"
-        if name in members:
-            raise PairError(f"{place}: is there twice")
-        begin = _content_start(data, offset, text, place)
-        if begin + packed > len(data):
-            raise PairError(f"{place}: is cut off")
-        content = data[begin : begin + packed]
-        members[name] = Member(place, method, flags, crc, content, nbytes, begin % _ALIGNMENT == 0)
-    return members
+def _one_line(error: Exception) -> str:
+    return shown(str(error) or type(error).__name__)
 
 
-def _entries(data: memoryview, source: str) -> Iterator[Tuple[bytes, int, int, int, Tuple[int, ...]]]:
-    """Name, flags, method, CRC-32 and (size, size in the archive, offset) of every file that the directory names."""
-    at, end = _directory(data, source)
-    count = 0
-    while at < end:
-        head = at + _CENTRAL.size
-        if head > end or count == _MOST_MEMBERS:
-            raise PairError(f"{source}: its directory is {'damaged' if head > end else 'too long'}")
-        mark, _, _, flags, method, _, _, crc, packed, nbytes, *lengths, _, _, _, offset = _CENTRAL.unpack(data[at:head])
-        at, count = head + sum(lengths), count + 1
-        text = bytes(data[head : head + lengths[0]])
-        if mark != b"PK\1\2" or at > end or not text or 0 in text:
-            raise PairError(f"{source}: its directory is damaged")
-        if text.endswith(b"/") and not nbytes:
-            continue
-        extra = data[head + lengths[0] : head + lengths[0] + lengths[1]]
-        yield text, flags, method, crc, _wide((nbytes, packed, offset), extra)
+class _Content:
+    """The content of an archive as the file from which ``zipfile`` reads."""
 
+    def __init__(self, data: memoryview):
+        self._data, self._at = data, 0
 
-def _directory(data: memoryview, source: str) -> Tuple[int, int]:
-    """Where the central directory begins and ends."""
-    tail = max(0, len(data) - _END.size - _LONGEST_COMMENT)
-    at = tail + bytes(data[tail:]).rfind(b"PK\5\6")
-    if at < tail or at + _END.size > len(data):
-        raise PairError(f"{source}: is no zip archive, or is cut off")
-    *_, size, start, _ = _END.unpack(data[at : at + _END.size])
-    before = at - _LOCATOR_64.size
-    if before >= 0 and bytes(data[before : before + 4]) == b"PK\6\7":
-        _, _, wide, _ = _LOCATOR_64.unpack(data[before:at])
-        if wide + _END_64.size <= before and bytes(data[wide : wide + 4]) == b"PK\6\6":
-            *_, size, start = _END_64.unpack(data[wide : wide + _END_64.size])
-    if start + size > at:
-        raise PairError(f"{source}: its directory is damaged")
-    return start, start + size
+    def seekable(self) -> bool:
+        return True
 
+    def tell(self) -> int:
+        return self._at
 
-def _wide(sizes: Tuple[int, int, int], extra: memoryview) -> Tuple[int, ...]:
-    """Size, size in the archive and offset, as 64-bit numbers where the extra field has them (4.5.3)."""
-    at = 0
-    while at + 4 <= len(extra):
-        number, length = struct.unpack("<HH", extra[at : at + 4])
-        if number == _EXTRA_64:
-            count = min(length, len(extra) - at - 4) // 8
-            given = iter(struct.unpack_from(f"<{count}Q", extra, at + 4))
-            return tuple(next(given, size) if size == _ELSEWHERE else size for size in sizes)
-        at += 4 + length
-    return sizes
+    def seek(self, offset: int, whence: int = 0) -> int:
+        at = offset + (0, self._at, len(self._data))[whence]
+        if at < 0:
+            raise OSError(f"there is nothing at {at}")
+        self._at = at
+        return at
 
-
-def _content_start(data: memoryview, offset: int, name: bytes, place: str) -> int:
-    """Where a member's content begins, behind its local header, which must be of the same name."""
-    end = offset + _LOCAL.size
-    if end <= len(data) and bytes(data[offset : offset + 4]) == b"PK\3\4":
-        *_, length, extra = _LOCAL.unpack(data[offset:end])
-        if bytes(data[end : end + length]) == name:
-            return int(end + length + extra)
-    raise PairError(f"{place}: has no header in the archive")
+    def read(self, count: int = -1) -> bytes:
+        end = len(self._data) if count < 0 else self._at + count
+        piece = bytes(self._data[self._at : end])
+        self._at += len(piece)
+        return piece

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 from typing import Dict, Iterable, Iterator, List, Mapping, Tuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from runtime_arm.errors import PairError, ResourceError
 from runtime_arm.files import AnyPath, Chunk, map_file, one_line_errors, write_file
@@ -89,8 +90,6 @@ def write_zip(path: AnyPath, files: Iterable[Tuple[str, Iterable[Chunk]]]) -> No
 
 def zipped(files: Iterable[Tuple[str, Iterable[Chunk]]]) -> Iterator[bytes]:
     """The bytes of a zip file of these files, in pieces. Equal files give equal bytes, where zlib is the same."""
-    from zipfile import ZIP_DEFLATED, ZipFile
-
     sink = _Sink()
     with ZipFile(sink, "w", ZIP_DEFLATED) as archive:  # type: ignore[call-overload]  # needs no more than write
         for name, chunks in files:
