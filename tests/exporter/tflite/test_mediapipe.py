@@ -163,7 +163,7 @@ def test_landmarks_to_a_matrix_in_the_first_form(tmp_path: Path) -> None:
         right_rotation_idx=5,
     )
     (matrix,) = results(tmp_path, "Landmarks2TransformMatrix", [points.reshape(1, 1, 1, 21)], given)
-    np.testing.assert_allclose(matrix, [wanted], rtol=1e-5, atol=1e-4)
+    assert_close(matrix, np.array([wanted], np.float32), terms=4)
 
 
 def second_form(points: Any, target: float, scales: Any, size: Any) -> Any:
@@ -194,7 +194,7 @@ def test_landmarks_to_a_matrix_in_the_second_form(tmp_path: Path) -> None:
     points = 100 + 30 * floats(7, 3)
     wanted = second_form(points, 0.3, (1.5, 1.25), (16, 24))
     (matrix,) = results(tmp_path, "Landmarks2TransformMatrix", [points.reshape(1, 7, 3)], matrix_options(), version=2)
-    np.testing.assert_allclose(matrix, [wanted], rtol=1e-5, atol=1e-4)
+    assert_close(matrix, np.array([wanted], np.float32), terms=4)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from optimize.gradients import add_gradient_operators
 from optimize.training import fuse_normalizations
 from runtime_arm.execution.workspace import Workspace
@@ -104,7 +105,7 @@ def test_a_whole_train_net_computes_the_same(tail: List[str]) -> None:
     assert not {"SpatialBN", "SpatialBNGradient", "Relu", "ReluGradient"} & set(types)
     before, after = run(plain, wanted), run(fused, wanted)
     for name in wanted:
-        np.testing.assert_allclose(after[name], before[name], atol=2e-5, err_msg=name)
+        assert_close(after[name], before[name], terms=4 * 5, what=name)
 
 
 @pytest.mark.parametrize("name", ["resnet_nesterov", "resnet_sgd_fixed"])

@@ -85,7 +85,7 @@ def test_more_steps_by_numpy() -> None:
         except AssertionError:
             borders += 1
             for actual, expected in zip(run_kernel(op, operands, "NUMPY", WEIGHTS), run_kernel(op, operands)):
-                np.testing.assert_allclose(actual, expected, atol=0.05)
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=HYBRID_STATE)
     assert borders <= 3
 
 
