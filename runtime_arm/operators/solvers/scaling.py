@@ -188,7 +188,9 @@ def ftrl_step(op: OperatorDef, p: Array, pairs: Array, g: Array, alpha: Optional
     return np.where(np.abs(z) > lambda1, (np.sign(z) * lambda1 - z) / divisor, 0.0), np.stack([n, z], axis=-1)
 
 
-def _ftrl_state(op: OperatorDef, p: Array, pairs: Array, g: Array, alpha: Optional[Array]) -> Tuple[Array, Array, Array]:
+def _ftrl_state(
+    op: OperatorDef, p: Array, pairs: Array, g: Array, alpha: Optional[Array]
+) -> Tuple[Array, Array, Array]:
     """n', z' and (beta + sqrt(n')) / alpha + lambda2."""
     rate = op.get_float("alpha", 0.005) if alpha is None else float(number(alpha))
     n = pairs[..., 0] + g * g
