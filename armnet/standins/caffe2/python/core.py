@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from armnet.standins.caffe2.proto import caffe2_pb2
 from armnet.standins.caffe2.python.nets import net_of, operator_message
+from armnet.standins.caffe2.python.plans import ExecutionStep, Plan, execution_step
 from armnet.standins.caffe2.python.utils import argument_of
 from armnet.standins.caffe2.python.workspace import GlobalInit
 from armnet.standins.failures import raised_as
@@ -19,13 +20,16 @@ __all__ = [
     "CreateOperator",
     "DeviceOption",
     "DeviceScope",
+    "ExecutionStep",
     "GlobalInit",
     "GradientSlice",
     "IsOperator",
     "NameScope",
     "Net",
+    "Plan",
     "ScopedBlobReference",
     "ScopedName",
+    "execution_step",
 ]
 _scope = ""
 _used_names: Dict[str, int] = {}

@@ -30,7 +30,7 @@ class ModelHelper:
         self.net = core.Net(self.name)
         self.init_params, self.skip_sparse_optim = init_params, skip_sparse_optim
         owner = param_model
-        self.param_init_net = core.Net(f"{self.name}_init") if owner is None else owner.param_init_net
+        self.param_init_net: Any = core.Net(f"{self.name}_init") if owner is None else owner.param_init_net
         self.params: List[Any] = [] if owner is None else owner.params
         self.param_to_grad: Dict[Any, Any] = {} if owner is None else owner.param_to_grad
         self._infos: Dict[str, ParameterInfo] = {} if owner is None else owner._infos

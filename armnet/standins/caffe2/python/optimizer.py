@@ -167,7 +167,7 @@ class AdagradOptimizer(Optimizer):
 
     def _run(self, net: Any, param_init_net: Any, info: Any) -> None:
         sparse = isinstance(info.grad, core.GradientSlice)
-        if self.rowWise and not sparse or sparse and self.decay != 1:
+        if (self.rowWise and not sparse) or (sparse and self.decay != 1):
             raise AssertionError("rowWise is for sparse gradients alone, decay for others alone")
         if self.lars is not None and not sparse and self.weight_decay:
             raise AssertionError("weight decay is not implemented for LARS yet")
