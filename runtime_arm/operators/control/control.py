@@ -223,7 +223,8 @@ def _rest(
 @operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)
 def onnx_while(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Loop. The trip count counts only with ``has_trip_count``, the condition with ``has_cond``. Scanned blobs have one
-    row a trip, which are joined; of a single trip they are kept as they are, of none they are (0,) int32. Source: Caffe2.
+    row a trip, which are joined; of a single trip they are kept as they are, of none they are (0,) int32.
+    Source: Caffe2.
     """
     return _unknown(op)
 
