@@ -64,7 +64,20 @@ PACKAGES: Dict[str, Package] = {
         "caffe2",
         "caffe2",
         "0.8.2",
-        ("proto", "proto.caffe2_pb2", "python", "python.core", "python.utils", "python.workspace"),
+        (
+            "proto",
+            "proto.caffe2_pb2",
+            "python",
+            "python.brew",
+            "python.core",
+            "python.model_helper",
+            "python.modeling",
+            "python.modeling.initializers",
+            "python.modeling.parameter_info",
+            "python.optimizer",
+            "python.utils",
+            "python.workspace",
+        ),
     ),
 }
 TOGETHER = {"tflite_runtime": ("tflite_runtime", "ai_edge_litert")}  # one name stands for the runtime and its successor

@@ -29,7 +29,7 @@ class Submodules:
 
 
 class Missing:
-    """A finder, the last of ``sys.meta_path``: ``from caffe2.python import brew`` asks for a module of armnet."""
+    """A finder, the last of ``sys.meta_path``: ``from caffe2.python import rnn_cell`` asks for a module of armnet."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         """None for what is no module of a stand-in. ModuleNotFoundError, under the name that the program uses."""

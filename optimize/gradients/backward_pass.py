@@ -68,7 +68,7 @@ class BackwardPass:
         """Appends the gradient operators of one operator and notes what they contribute."""
         step = self._versions.steps[place]
         outputs = [self._gradient_of((name, step.writes[name])) if name else None for name in step.op.output]
-        if all(gradient is None for gradient in outputs):
+        if all(gradient is None for gradient in outputs) and step.op.type != "ZeroGradient":
             return
         made = backward(step.op, outputs)
         span = (len(self.ops), len(self.ops) + len(made.ops))

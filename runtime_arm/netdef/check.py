@@ -13,7 +13,8 @@ def check_net(net: NetDef, known: Iterable[str] = ()) -> None:
 
     ``known``: blobs that exist besides the net's external inputs. A net without external inputs may read only those.
     Writing a blob twice is legal (in place, or because a name is reused). Sub-nets see the names around them; names
-    that occur only in the external_input of a sub-net are its formal parameters, which the operator binds.
+    that occur only in the external_input of a sub-net are its formal parameters, which the operator binds: ONNX's by
+    place, Caffe2's by name, so that its recurrent networks may hold a name twice.
     """
     _check(net, set(known), _title(net))
 
@@ -32,11 +33,11 @@ def _title(net: NetDef) -> str:
     return f"net {net.name!r}" if net.name else "net"
 
 
-def _check(net: NetDef, known: set[str], title: str) -> None:
+def _check(net: NetDef, known: set[str], title: str, by_place: bool = True) -> None:
     for kind, names in (("external_input", net.external_input), ("external_output", net.external_output)):
         if "" in names:
             raise NetError(f"{title}: {kind} holds an empty name")
-    if len(set(net.external_input)) < len(net.external_input):
+    if by_place and len(set(net.external_input)) < len(net.external_input):
         twice = next(name for name in net.external_input if net.external_input.count(name) > 1)
         raise NetError(f"{title}: external_input holds {twice!r} twice")
     written = known | set(net.external_input)
@@ -47,7 +48,7 @@ def _check(net: NetDef, known: set[str], title: str) -> None:
             if name and name not in written:
                 _refuse_read(net, index, name, where)
         for sub in op.subnets():
-            _check(sub, written, f"{where}: sub-{_title(sub)}")
+            _check(sub, written, f"{where}: sub-{_title(sub)}", by_place=op.domain != "")
         written.update(op.output)
     for name in net.external_output:
         if name not in written:

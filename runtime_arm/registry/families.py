@@ -75,7 +75,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
             ChannelShuffleGradient DropoutGrad ExpandGradient PadImageGradient SliceGradient TileGradient""",
         "operators.layout.identity": """
             AliasWithName Assert Copy CopyCPUToCPU CopyFromCPUInput CopyOnDeviceLike Dropout EnforceFinite NanCheck
-            NegateGradient Print""",
+            NegateGradient Print ZeroGradient""",
         "operators.conv.im2col": "Col2Im Im2Col",
         "operators.quantised.caffe2.conversion": "Int8Dequantize Int8GenQuantParams Int8Quantize",
         "operators.quantised.caffe2.functions": "Int8LeakyRelu Int8Relu Int8Sigmoid Int8Softmax",
@@ -203,10 +203,10 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.solvers.learning_rate": "LearningRate",
         "operators.solvers.momentum": "MomentumSGD MomentumSGDUpdate",
         "operators.solvers.scaling": """
-            ClipTensorByScaling Ftrl Lars LearningRateAdaption Storm WeightScale Wngrad""",
+            ClipTensorByScaling Ftrl GFtrl Lars LearningRateAdaption Storm WeightScale Wngrad""",
         "operators.solvers.sparse": """
             Float16SparseNormalize RowWiseSparseAdagrad RowWiseSparseAdam SparseAdadelta SparseAdagrad SparseAdam
-            SparseMomentumSGDUpdate SparseNormalize SparseStorm SparseWngrad""",
+            SparseFtrl SparseMomentumSGDUpdate SparseNormalize SparseStorm SparseWngrad""",
         "operators.layout.space": "BatchToSpace SpaceToBatch",
         "operators.rows.sparse_gradients": "FlexibleTopKGradient SparseToDenseMaskGradient",
         "operators.rows.sparse": """

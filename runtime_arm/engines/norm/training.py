@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.norm.batch_kernels import channels_first, forward_run, forward_scratch
-from runtime_arm.operators.norm.channel import spatial_bn
+from runtime_arm.operators.norm.channel import several_batches, spatial_bn
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 
@@ -14,6 +14,8 @@ from runtime_arm.registry.specs import TensorSpec
 def _training_only(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
     if op.get_int("is_test"):
         return "only for is_test=0"
+    if several_batches(op):
+        return "only for the statistics of one batch"
     return channels_first(op, inputs, outputs) if outputs[0].size else "X is empty"
 
 

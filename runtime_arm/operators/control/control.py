@@ -222,21 +222,35 @@ def _rest(
 
 @operator("ONNXWhile", inputs=(2, None), outputs=(0, None), control=True)
 def onnx_while(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
-    """Loop. The trip count counts only with ``has_trip_count``, the condition with ``has_cond``. Source: Caffe2."""
+    """Loop. The trip count counts only with ``has_trip_count``, the condition with ``has_cond``. Scanned blobs have one
+    row a trip, which are joined; of a single trip they are kept as they are, of none they are (0,) int32.
+    Source: Caffe2.
+    """
     return _unknown(op)
 
 
 @onnx_while.reference
 def onnx_while_reference(op: OperatorDef, nets: SubNets, trips: Array, condition: Array, *carried: Any) -> List[Any]:
-    return list(
-        loop_reference(
-            op,
-            nets,
-            trips if op.get_bool("has_trip_count") else None,
-            condition if op.get_bool("has_cond") else None,
-            *carried,
-        )
+    results = loop_reference(
+        op,
+        nets,
+        trips if op.get_bool("has_trip_count") else None,
+        condition if op.get_bool("has_cond") else None,
+        *carried,
     )
+    return [*results[: len(carried)], *(_rows(op, stack) for stack in results[len(carried) :])]
+
+
+def _rows(op: OperatorDef, stack: Array) -> Array:
+    """What Caffe2 makes of a scanned blob, of which there is one for each trip."""
+    if len(stack) < 2:
+        return stack[0] if len(stack) else np.zeros(0, np.int32)
+    require(
+        op,
+        stack.shape[1:2] == (1,),
+        f"a scanned blob of several trips must have one row a trip, got {stack.shape[1:]}: of others Caffe2 loses rows",
+    )
+    return stack[:, 0]
 
 
 def _named(body: NetDef, trip: int, goes_on: bool, state: Sequence[Any]) -> Dict[str, Any]:

@@ -12,6 +12,7 @@ from runtime_arm.operators.common import boxes as box
 from runtime_arm.operators.common import rotated_boxes as rotated
 from runtime_arm.operators.common.multiply_adds import of_terms
 from runtime_arm.operators.common.rotated_boxes import angles_of
+from runtime_arm.operators.detection.introsort import best_first
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -228,11 +229,11 @@ def _keep_best(op: OperatorDef, limits: _Limits, scores: Array, boxes: Array) ->
                 limits.plus,
             )
         else:
-            order = candidates[box.best_first(own[candidates])]
+            order = candidates[best_first(own[candidates])]
             rows = suppressed(corners, order, limits.overlap, limits.plus, limits.most)
         found += [(category, row, own[row], corners[row]) for row in rows]
     if 0 < limits.most < len(found):
-        best = box.best_first(np.array([score for _, _, score, _ in found]))[: limits.most]
+        best = best_first(np.array([score for _, _, score, _ in found]))[: limits.most]
         found = sorted((found[i] for i in best), key=lambda one: one[0])
     return found
 

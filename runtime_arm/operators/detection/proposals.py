@@ -10,6 +10,7 @@ from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common import boxes as box
 from runtime_arm.operators.detection.caffe2 import moved_and_clipped, plus_one, require_float32, suppressed
+from runtime_arm.operators.detection.introsort import best_first
 from runtime_arm.registry.schema import DataDependent, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
@@ -58,11 +59,11 @@ def generate_proposals_reference(
     size = anchors.shape[1]
     moves = [columns, rows, columns, rows] if size == 4 else [columns, rows, *[np.zeros_like(rows)] * 3]
     shifts = np.stack(moves, axis=-1).astype(np.float32) * stride
-    everywhere = (shifts[:, :, np.newaxis] + anchors).reshape(-1, size)
+    everywhere = (shifts + anchors[:, np.newaxis, np.newaxis]).reshape(-1, size)
     rois, probabilities = [], []
     for i, image in enumerate(images):
-        by_place = deltas[i].transpose(1, 2, 0).reshape(-1, size)
-        found, probability = _propose(op, image, everywhere, by_place, scores[i].transpose(1, 2, 0).reshape(-1))
+        by_anchor = deltas[i].reshape(len(anchors), size, -1).swapaxes(1, 2).reshape(-1, size)
+        found, probability = _propose(op, image, everywhere, by_anchor, scores[i].reshape(-1))
         rois.append(np.column_stack([np.full(len(found), i, np.float32), found]))
         probabilities.append(probability)
     return [
@@ -75,7 +76,7 @@ def _propose(op: OperatorDef, image: Array, anchors: Array, deltas: Array, score
     """The boxes and scores of one image."""
     plus, (height, width, scale) = plus_one(op), image
     before, after = op.get_int("pre_nms_topN", 6000), op.get_int("post_nms_topN", 300)
-    order = box.best_first(scores)[: before if before > 0 else None]
+    order = best_first(scores, before)
     scores = scores[order]
     image_size = [int(np.nan_to_num(side)) for side in (height, width)]
     found = moved_and_clipped(op, anchors[order], deltas[order], (1.0,) * 4, image_size)

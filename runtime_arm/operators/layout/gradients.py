@@ -144,6 +144,11 @@ no_gradient("StopGradient", "EnsureCPUOutput", stops=True)
 no_gradient("ResizeLike")
 
 
+@gradient("ZeroGradient")
+def zero_gradient(forward: Forward) -> Backward:
+    return forward.by("ConstantFill", [forward.like(0)], [0], value=0.0)
+
+
 @gradient("NanCheck")
 def nan_check(forward: Forward) -> Backward:
     return forward.by("NanCheck", [forward.gradient()], [0])

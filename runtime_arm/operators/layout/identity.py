@@ -48,6 +48,17 @@ def print_reference(op: OperatorDef, *inputs: Any) -> List[Any]:
     return []
 
 
+@operator("ZeroGradient", outputs=0)
+def zero_gradient(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Does nothing: it reads a blob that nothing else reads, so that its gradient is zero and not missing."""
+    return []
+
+
+@zero_gradient.reference
+def zero_gradient_reference(op: OperatorDef, x: Any) -> List[Any]:
+    return []
+
+
 @operator("EnforceFinite", outputs=0, dtypes=FLOAT32_64)
 def enforce_finite(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Raises an error where X is NaN or infinite."""

@@ -38,18 +38,32 @@ def _others(axis: int, ndim: int) -> List[int]:
 
 
 @operator(
-    "SpatialBN", inputs=5, outputs=(1, 5), inplace={0: 0, 1: 3, 2: 4}, kind=Kind.BATCH_NORM, fused="FusedBatchNorm"
+    "SpatialBN",
+    inputs=(5, 7),
+    outputs=(1, 5),
+    inplace={0: 0, 1: 3, 2: 4},
+    kind=Kind.BATCH_NORM,
+    fused="FusedBatchNorm",
 )
 def spatial_bn(
-    op: OperatorDef, x: TensorSpec, scale: TensorSpec, bias: TensorSpec, mean: TensorSpec, variance: TensorSpec
+    op: OperatorDef,
+    x: TensorSpec,
+    scale: TensorSpec,
+    bias: TensorSpec,
+    mean: TensorSpec,
+    variance: TensorSpec,
+    *sums: TensorSpec,
 ) -> List[TensorSpec]:
     """Y = (X - mean) / sqrt(var + epsilon) * scale + bias per channel. X: (N, C, ...) or, order NHWC, (N, ..., C).
 
     With is_test=0 mean and variance are those of the batch. Outputs 1 to 4 are then the running mean and variance
     (momentum * old + (1 - momentum) * new, the new variance unbiased), the batch's mean and 1 / sqrt(var + epsilon).
-    epsilon is 1e-5, momentum 0.9. Source: Caffe2; Ioffe and Szegedy, Batch Normalization (2015).
+    epsilon is 1e-5, momentum 0.9. With ``num_batches`` above 1 the statistics are those of as many batches of X's size,
+    whose sums of X and of X squared, as ChannelStats gives them, are inputs 5 and 6. Source: Caffe2; Ioffe and Szegedy,
+    Batch Normalization (2015).
     """
     training = not op.get_int("is_test")
+    require_sums(op, training, x.shape[channel_axis(op, x.ndim)] if x.ndim > 1 else 0, *sums)
     if len(op.output) != (5 if training else 1):
         raise ArgumentError(op, "with is_test=1 there must be 1 output, with is_test=0 there must be 5")
     require(op, x.ndim >= 2, "X must have 2 dimensions or more", x)
@@ -59,16 +73,36 @@ def spatial_bn(
     return [x] + [x.with_shape((x.shape[axis],))] * (4 if training else 0)
 
 
+def require_sums(op: OperatorDef, training: bool, channels: int, *sums: TensorSpec) -> None:
+    """OperatorError unless training with ``num_batches`` above 1 has two sums, of floats for each channel. Other
+    training ignores them; evaluation has none."""
+    several = training and several_batches(op)
+    if len(sums) not in ((2,) if several else (0, 2) if training else (0,)):
+        raise ArgumentError(op, "training with num_batches above 1, and no evaluation, takes the sums, inputs 5 and 6")
+    fit = all(spec.dtype == np.float32 and spec.size == channels for spec in sums)
+    require(op, fit, f"inputs 5 and 6 must be {channels} float32 each", *sums)
+
+
+def several_batches(op: OperatorDef) -> bool:
+    """Whether the statistics of training are those of several batches."""
+    return op.get_int("num_batches", 1) > 1
+
+
 @spatial_bn.reference
 def spatial_bn_reference(
-    op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array
+    op: OperatorDef, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *sums: Array
 ) -> List[Any]:
     axis, epsilon = channel_axis(op, x.ndim), op.get_float("epsilon", 1e-5)
     if op.get_int("is_test"):
         return [_normalized(x, axis, epsilon, scale, bias, mean, variance)]
-    batch_mean, batch_variance = (m.reshape(-1) for m in moments(x, _others(axis, x.ndim)))
-    y = _normalized(x, axis, epsilon, scale, bias, batch_mean, batch_variance)
     count = np.float64(x.size // max(x.shape[axis], 1))
+    if several_batches(op) and count:
+        count *= op.get_int("num_batches")
+        batch_mean, squares = (total.astype(np.float64).reshape(-1) / count for total in sums)
+        batch_variance = squares - np.square(batch_mean)
+    else:
+        batch_mean, batch_variance = (m.reshape(-1) for m in moments(x, _others(axis, x.ndim)))
+    y = _normalized(x, axis, epsilon, scale, bias, batch_mean, batch_variance)
     if count == 0:
         results = [mean.reshape(-1), variance.reshape(-1), batch_mean, batch_variance]
     else:
@@ -281,7 +315,7 @@ def normalize_planar_yuv_reference(op: OperatorDef, x: Array, mean: Array, devia
 @operator("ChannelStats", outputs=2, dtypes=("float32",))
 def channel_stats(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The sums of X and of X squared per channel, (C,) each. X: (N, C, ...) or, order NHWC, (N, ..., C)."""
-    require(op, x.ndim >= 3, "X must have 3 dimensions or more", x)
+    require(op, x.ndim >= 2, "X must have 2 dimensions or more", x)
     channels = x.with_shape((x.shape[channel_axis(op, x.ndim)],))
     return [channels, channels]
 

@@ -10,33 +10,41 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.slopes import same_floats
 from runtime_arm.operators.common.statistics import along_axis, require_channels, require_floats, single_or_double
-from runtime_arm.operators.norm.channel import channel_axis
+from runtime_arm.operators.norm.channel import channel_axis, require_sums, several_batches
 from runtime_arm.registry.blocks import blocks
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
-@operator("SpatialBNGradient", inputs=5, outputs=3)
+@operator("SpatialBNGradient", inputs=(5, 7), outputs=3)
 def spatial_bn_gradient(
-    op: OperatorDef, x: TensorSpec, scale: TensorSpec, dy: TensorSpec, mean: TensorSpec, spread: TensorSpec
+    op: OperatorDef,
+    x: TensorSpec,
+    scale: TensorSpec,
+    dy: TensorSpec,
+    mean: TensorSpec,
+    spread: TensorSpec,
+    *sums: TensorSpec,
 ) -> List[TensorSpec]:
     """Per channel of n elements, with x^ = (X - mean) s: dscale = sum of dY x^, dbias = sum of dY, and
     dX = scale s (dY - dbias / n - x^ dscale / n), where ``spread`` is s, the batch's 1 / sqrt(var + epsilon).
 
     With is_test mean and variance are constants: ``spread`` is the running variance, s = 1 / sqrt(spread + epsilon) and
     dX = scale s dY. (Caffe2 takes the variance for s, and the formula of training.) X needs 3 dimensions or more.
+    With ``num_batches`` above 1 inputs 5 and 6 are dscale and dbias summed over as many batches; they are averaged.
     """
     require(op, x.ndim >= 3, "X must have 3 dimensions or more", x)
     require_floats(op, x, scale, dy, mean, spread)
     same_floats(op, x, dy)
     require_channels(op, x, channel_axis(op, x.ndim), scale, mean, spread)
+    require_sums(op, not op.get_bool("is_test"), scale.size, *sums)
     return [x, scale, scale]
 
 
 @spatial_bn_gradient.reference
 def spatial_bn_gradient_reference(
-    op: OperatorDef, x: Array, scale: Array, dy: Array, mean: Array, spread: Array
+    op: OperatorDef, x: Array, scale: Array, dy: Array, mean: Array, spread: Array, *sums: Array
 ) -> List[Any]:
     axis, test = channel_axis(op, x.ndim), op.get_bool("is_test")
     wide = [a.astype(np.float64) for a in (x, scale, dy, mean, spread)]
@@ -46,6 +54,8 @@ def spatial_bn_gradient_reference(
     others = tuple(i for i in range(x.ndim) if i != axis)
     normal, count = (wide[0] - centre) * inverse, max(x.size // max(x.shape[axis], 1), 1)
     dscale, dbias = (wide[2] * normal).sum(axis=others, keepdims=True), wide[2].sum(axis=others, keepdims=True)
+    if not test and several_batches(op):
+        dscale, dbias = (along_axis(d.reshape(-1) / op.get_int("num_batches"), axis, x.ndim) for d in sums)
     dx = factor * inverse * (wide[2] if test else wide[2] - dbias / count - normal * dscale / count)
     return [dx.astype(x.dtype), *(d.reshape(scale.shape).astype(scale.dtype) for d in (dscale, dbias))]
 
@@ -66,6 +76,8 @@ def _around(op: OperatorDef, shape: Sequence[int]) -> Any:
 def _channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
     if channel_axis(op, outputs[0].ndim) != 1:
         return "only for channels in front of the image"
+    if not op.get_bool("is_test") and several_batches(op):
+        return "only for sums over one batch"
     return single_or_double(op, inputs, outputs) if outputs[0].size else "X is empty"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runtime_arm.errors import GradientError
 from runtime_arm.registry.gradients import Backward, Forward, gradient
 
 
@@ -24,6 +25,8 @@ def spatial_bn(forward: Forward) -> Backward:
 
     In training it may overwrite X: then from Y, which Caffe2 cannot.
     """
+    if forward.op.get_int("num_batches", 1) > 1 and not forward.op.get_bool("is_test"):
+        raise GradientError(forward.op, "statistics of several batches have no gradient: theirs is summed outside")
     if forward.op.input[0] == forward.op.output[0] and not forward.op.get_bool("is_test"):
         given = [forward.output(0), forward.input(1), forward.gradient(), forward.input(2), forward.output(4)]
         op = forward.make("SpatialBNOutputGradient", given, [forward.name(index) for index in (0, 1, 2)])

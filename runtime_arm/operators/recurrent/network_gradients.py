@@ -96,17 +96,20 @@ def _run_backwards(
 ) -> List[Array]:
     """Runs the gradient net from the last step to the first; the sums of the parameters' gradients over the steps."""
     net, links = op.get_net("backward_step_net"), _backward_links(op)
-    written, parameters = {name for step in net.op for name in step.output}, op.get_strs("param_grads")
-    sources = [link for link in links if link.internal not in written]
+    read, parameters = set(net.captures()), op.get_strs("param_grads")
+    written = {name for step in net.op for name in step.output}
     targets = [link for link in links if link.internal in written]
     fetches = list(dict.fromkeys([*(link.internal for link in targets), *parameters]))
     totals: List[Any] = [0.0] * len(parameters)
     for t in reversed(range(len(kept))):
-        feeds = {link.internal: errors[link.external][link.rows(t)] for link in sources}
+        feeds = {link.internal: errors[link.external][link.rows(t)] for link in links if link.internal in read}
         results = dict(zip(fetches, nets.run(net, {**kept[t], **feeds}, fetches)))
         for link in targets:
-            rows = errors[link.external][link.rows(t)]
-            rows += results[link.internal].reshape(rows.shape)
+            rows, result = errors[link.external][link.rows(t)], results[link.internal]
+            if link.internal in read:  # the net has added to what it was given
+                rows[...] = result.reshape(rows.shape)
+            else:
+                rows += result.reshape(rows.shape)
         totals = [total + results[name].astype(np.float64) for total, name in zip(totals, parameters)]
     return [np.asarray(total).astype(results[name].dtype) for total, name in zip(totals, parameters)]
 

@@ -163,19 +163,60 @@ def ftrl(
     Inputs: p, state (..., 2) with n and z, g, and alpha instead of the argument. alpha is 0.005, beta 1, lambda1 and
     lambda2 0.001. Source: Caffe2; McMahan et al., Ad Click Prediction (2013).
     """
+    require_ftrl(op, p, state, alpha)
     require_alike(op, p, g)
+    return [p, state]
+
+
+def require_ftrl(op: OperatorDef, p: TensorSpec, state: TensorSpec, alpha: Optional[TensorSpec]) -> None:
+    """ShapeError unless the state fits the parameter, and alpha, where it is given, is a number."""
     require(op, state.size == 2 * p.size and state.dtype == np.float32, "the state must be n and z each", p, state)
     require_number(op, *([] if alpha is None else [alpha]))
-    return [p, state]
 
 
 @ftrl.reference
 def ftrl_reference(op: OperatorDef, p: Array, state: Array, g: Array, alpha: Optional[Array] = None) -> List[Any]:
-    rate = op.get_float("alpha", 0.005) if alpha is None else float(number(alpha))
     flat, pairs, gradient = doubles(p.reshape(-1), state.reshape(-1, 2), g.reshape(-1))
-    n = pairs[:, 0] + gradient * gradient
-    z = pairs[:, 1] + gradient - (np.sqrt(n) - np.sqrt(pairs[:, 0])) / rate * flat
-    lambda1, lambda2 = op.get_float("lambda1", 0.001), op.get_float("lambda2", 0.001)
-    new = (np.sign(z) * lambda1 - z) / ((op.get_float("beta", 1.0) + np.sqrt(n)) / rate + lambda2)
-    new = np.where(np.abs(z) > lambda1, new, 0.0)
-    return singles(new.reshape(p.shape), np.stack([n, z], axis=1).reshape(state.shape))
+    new, pairs = ftrl_step(op, flat, pairs, gradient, alpha)
+    return singles(new.reshape(p.shape), pairs.reshape(state.shape))
+
+
+def ftrl_step(op: OperatorDef, p: Array, pairs: Array, g: Array, alpha: Optional[Array]) -> Tuple[Array, Array]:
+    """p', and pairs (..., 2) of n' and z', in float64."""
+    n, z, divisor = _ftrl_state(op, p, pairs, g, alpha)
+    lambda1 = op.get_float("lambda1", 0.001)
+    return np.where(np.abs(z) > lambda1, (np.sign(z) * lambda1 - z) / divisor, 0.0), np.stack([n, z], axis=-1)
+
+
+def _ftrl_state(
+    op: OperatorDef, p: Array, pairs: Array, g: Array, alpha: Optional[Array]
+) -> Tuple[Array, Array, Array]:
+    """n', z' and (beta + sqrt(n')) / alpha + lambda2."""
+    rate = op.get_float("alpha", 0.005) if alpha is None else float(number(alpha))
+    n = pairs[..., 0] + g * g
+    z = pairs[..., 1] + g - (np.sqrt(n) - np.sqrt(pairs[..., 0])) / rate * p
+    return n, z, (op.get_float("beta", 1.0) + np.sqrt(n)) / rate + op.get_float("lambda2", 0.001)
+
+
+@operator("GFtrl", inputs=(3, 4), outputs=2, inplace={0: 0, 1: 1})
+def gftrl(
+    op: OperatorDef, p: TensorSpec, state: TensorSpec, g: TensorSpec, alpha: Optional[TensorSpec] = None
+) -> List[TensorSpec]:
+    """Ftrl that sets whole columns to 0: those of p (M, ...) whose z' is no longer than L = lambda1 sqrt(M); in others
+    p' = z' (L / |z'| - 1) / ((beta + sqrt(n')) / alpha + lambda2). Inputs and arguments are Ftrl's. Source: Caffe2.
+    """
+    require_ftrl(op, p, state, alpha)
+    require_alike(op, p, g)
+    require(op, p.ndim > 0, "the parameter must have rows", p)
+    return [p, state]
+
+
+@gftrl.reference
+def gftrl_reference(op: OperatorDef, p: Array, state: Array, g: Array, alpha: Optional[Array] = None) -> List[Any]:
+    wide, gradient = doubles(p.reshape(len(p), -1), g.reshape(len(p), -1))
+    (pairs,) = doubles(state.reshape(*wide.shape, 2))
+    n, z, divisor = _ftrl_state(op, wide, pairs, gradient, alpha)
+    lengths, least = np.sqrt(np.square(z).sum(axis=0)), op.get_float("lambda1", 0.001) * np.sqrt(len(p))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        new = np.where(lengths > least, z * (least / lengths - 1) / divisor, 0.0)
+    return singles(new.reshape(p.shape), np.stack([n, z], axis=-1).reshape(state.shape))

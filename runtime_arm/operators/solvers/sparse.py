@@ -14,16 +14,16 @@ from runtime_arm.operators.common.indices import absolute, require_indices
 from runtime_arm.operators.solvers.adaptive import adadelta_step, adam_step, check_adam
 from runtime_arm.operators.solvers.blocks import number, require_alike, require_number
 from runtime_arm.operators.solvers.momentum import momentum_step
-from runtime_arm.operators.solvers.scaling import storm_rates
+from runtime_arm.operators.solvers.scaling import ftrl_step, require_ftrl, storm_rates
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 Rounds = Iterator[Tuple[Array, Array]]
 
 
-def _check(op: OperatorDef, tables: List[TensorSpec], indices: TensorSpec, g: TensorSpec, rate: TensorSpec) -> None:
+def _check(op: OperatorDef, tables: List[TensorSpec], indices: TensorSpec, g: TensorSpec, *rates: TensorSpec) -> None:
     require_alike(op, *tables)
-    require_number(op, rate)
+    require_number(op, *rates)
     require_indices(op, indices)
     fits = tables[0].ndim > 0 and g.dtype == np.float32 and g.size * tables[0].shape[0] == tables[0].size * indices.size
     require(op, fits, "there must be one row of the gradient for each index", tables[0], indices, g)
@@ -243,6 +243,32 @@ def sparse_wngrad_reference(op: OperatorDef, p: Array, b: Array, indices: Array,
     (new,) = _updated(op, [p], indices, g, lambda g, p: [p + effective * g])
     with np.errstate(divide="ignore", invalid="ignore"):
         return [new, (b + np.square(g.astype(np.float64)).sum() / b.astype(np.float64)).astype(np.float32)]
+
+
+@operator("SparseFtrl", inputs=(4, 5), outputs=2, inplace={0: 0, 1: 1})
+def sparse_ftrl(
+    op: OperatorDef,
+    p: TensorSpec,
+    state: TensorSpec,
+    indices: TensorSpec,
+    g: TensorSpec,
+    alpha: Optional[TensorSpec] = None,
+) -> List[TensorSpec]:
+    """Ftrl of the rows ``indices``. Inputs: p, state, indices, g, and alpha instead of the argument."""
+    _check(op, [p], indices, g)
+    require_ftrl(op, p, state, alpha)
+    return [p, state]
+
+
+@sparse_ftrl.reference
+def sparse_ftrl_reference(
+    op: OperatorDef, p: Array, state: Array, indices: Array, g: Array, alpha: Optional[Array] = None
+) -> List[Any]:
+    def update(g: Array, p: Array, state: Array) -> List[Array]:
+        new, pairs = ftrl_step(op, p, state.reshape(*p.shape, 2), g, alpha)
+        return [new, pairs.reshape(state.shape)]
+
+    return _updated(op, [p, state], indices, g, update)
 
 
 @operator("SparseNormalize", inputs=(2, 3), dtypes=("float32",), inplace={0: 0})

@@ -87,8 +87,8 @@ def test_a_net_that_cannot_run_says_why() -> None:
         workspace.RunNetOnce(b"no net")
     with pytest.raises(AttributeError, match="no message 'PlanDef'"):
         _ = caffe2_pb2.PlanDef
-    with pytest.raises(AttributeError, match=r"no core\.Plan"):
-        _ = core.Plan
+    with pytest.raises(AttributeError, match=r"no core\.Cluster"):
+        _ = core.Cluster
 
 
 def test_a_predictor_takes_inputs_by_name_and_in_order() -> None:

@@ -235,8 +235,8 @@ def test_the_rest_of_tensorflow_says_that_it_is_missing(tmp_path: Path) -> None:
 def test_a_module_that_a_stand_in_lacks_is_named_as_the_program_names_it(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     for line, module in (
-        ("from caffe2.python import core, brew", "caffe2.python.brew"),
-        ("import caffe2.python.brew", "caffe2.python.brew"),
+        ("from caffe2.python import core, rnn_cell", "caffe2.python.rnn_cell"),
+        ("import caffe2.python.rnn_cell", "caffe2.python.rnn_cell"),
         ("from caffe import draw", "caffe.draw"),
         ("from onnxruntime import quantization", "onnxruntime.quantization"),
     ):

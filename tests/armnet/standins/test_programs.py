@@ -110,3 +110,14 @@ def test_a_pretrained_net_with_caffe2(models: Path, tmp_path: Path, name: str) -
 def test_the_basics_of_caffe2(tmp_path: Path) -> None:
     pytest.importorskip("google.protobuf", reason="the program writes nets as messages")
     printed("caffe2_basics.py", folder=tmp_path)
+
+
+def test_the_way_of_caffe2s_mnist_tutorial(shared: Path, tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf", reason="the program writes nets as messages")
+    recorded = np.load(shared / "goldens/training/caffe2_train_dev.npz")
+    digits = {name: recorded[f"data|{name}"] for name in ("x_train", "y_train", "x_test", "y_test")}
+    np.savez(tmp_path / "digits.npz", **digits)
+    told = printed("caffe2_digits.py", tmp_path / "digits.npz", tmp_path / "prediction.npy", folder=tmp_path)
+    right = np.load(tmp_path / "prediction.npy").argmax(axis=1) == digits["y_test"]
+    assert right.mean() > 0.7
+    assert f"test accuracy: {right.mean():.2f}" in told

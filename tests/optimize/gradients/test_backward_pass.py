@@ -43,6 +43,15 @@ def test_a_blob_that_is_read_three_times_gets_a_sum() -> None:
     )
 
 
+def test_a_blob_of_which_nothing_is_wanted_has_the_gradient_zero() -> None:
+    assert appended("Relu(X) -> h\nSin(X) -> Y\nZeroGradient(h)", {"Y": "dY"}) == (
+        "ConstantFill(h) -> h_grad  value=0.0\n"
+        "SinGradient(X, dY) -> X_grad\n"
+        "ReluGradient(h, h_grad) -> _X_grad_autosplit_0\n"
+        "Sum(X_grad, _X_grad_autosplit_0) -> X_grad"
+    )
+
+
 def test_an_operator_may_read_a_blob_twice() -> None:
     assert appended("Mul(X, X) -> Y", {"Y": "dY"}) == (
         "MulGradient(dY, X, X) -> X_grad, _X_grad_autosplit_0\nSum(X_grad, _X_grad_autosplit_0) -> X_grad"

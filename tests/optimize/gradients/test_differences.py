@@ -15,7 +15,16 @@ DRAWN = {cases: types for types, cases in CASES.items()}
 DRAWN.update((cases, f"onnx.{types}") for types, cases in ONNX_CASES.items())
 FILLS = {type for family in ("caffe2", "random") for type in FAMILIES[""][f"operators.fills.{family}"].split()}
 # Gradients that are the same whatever the input is, or that other tests hold against recorded runs alone.
-ELSEWHERE = {"RecurrentNetwork", "Range", "Size", "OneHot", "BatchOneHot", "SegmentOneHot", "LambdaRankNdcg"}
+ELSEWHERE = {
+    "RecurrentNetwork",
+    "Range",
+    "Size",
+    "OneHot",
+    "BatchOneHot",
+    "SegmentOneHot",
+    "LambdaRankNdcg",
+    "ZeroGradient",
+}
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -22,6 +22,7 @@ LEGAL = {
     "no external inputs": "Fill() -> w\nCopy(w) -> v",
     "a sub-net that reads outer names": 'net "n": x, c -> y\nIf(c) -> y  then_net={\nRelu(x) -> y\n}',
     "a sub-net with its own parameters": 'net "n": x -> y\nLoop(x) -> y  body={\nnet "b": i -> s\nAdd(i, x) -> s\n}',
+    "a sub-net of Caffe2 that names an input twice": 'net "n": x\nF(x) -> y  net={\nnet "b": i, i\nAdd(i, x) -> s\n}',
     "the same argument twice": 'net "n": x -> y\nRelu(x) -> y  k=1  k=1',
     "an empty net": "",
 }

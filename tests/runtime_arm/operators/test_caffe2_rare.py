@@ -17,6 +17,10 @@ W = f32(1, -2, 3)
 STORM = {"p": W, "m": f32(0.5, 0, -1), "s": f32(2), "g": f32(1, 2, -0.5), "r": f32(-0.1)}
 TABLE = f32(1, 2, 3, 4, 0, 0).reshape(3, 2)
 ROWS = {"p": TABLE, "i": i32(1, 0, 1), "g": f32(1, 0, 0.5, 2, -1, 1).reshape(3, 2), "r": f32(-0.1)}
+PAIRS = np.arange(12, dtype=np.float32).reshape(3, 2, 2) / 8
+FTRL = {"p": TABLE, "s": PAIRS, "g": f32(0.1, 0.2, 0.3, 0.4, 0.5, 0.6).reshape(3, 2)}
+FTRL_STATE = f32(0.01, -0.775, 0.29, -0.1953295, 0.59, -0.9052345, 0.91, -2.241553, 1.25, 1.625, 1.61, 1.975)
+FTRL_ROWS = {**FTRL, "i": i32(1, 0, 1)}
 RATE = {"r": f32(0.1), "g": f32(1, 2), "d": f32(3, -1)}
 RANKED = {"y": f32(0.5, 2, -1, 0.3, 0.3), "r": f32(2, 0, 1, 0, 1), "l": i32(3, 2)}
 SLOPES = f32(-0.1653975, 0.2397688, -0.07437134, 0.07014064, -0.07014064)
@@ -59,6 +63,47 @@ CASES = [
         "SparseWngrad(p, b, i, g, r) -> p, b  epsilon=0.5",
         {**ROWS, "b": f32(2)},
         {"p": f32(0.98, 1.92, 3, 3.96, 0, 0).reshape(3, 2), "b": f32(5.625)},
+    ),
+    Case(
+        "SparseFtrl(p, s, i, g) -> p, s  alpha=0.1  beta=0.5  lambda1=0.2  lambda2=0.1",
+        FTRL_ROWS,
+        {
+            "p": f32(0.2932099, 0.1591958, -0.06182915, -0.03559435, 0, 0).reshape(3, 2),
+            "s": f32(0.09, -2.575, 0.41, -2.031249, 0.76, 1.054343, 1.15, 0.7632381, 1, 1.125, 1.25, 1.375).reshape(
+                PAIRS.shape
+            ),
+        },
+    ),
+    Case(
+        "SparseFtrl(p, s, i, g, a) -> p, s",
+        {**FTRL_ROWS, "a": f32(0.25)},
+        {
+            "p": f32(0.1488175, 0.05280195, -0.1600368, -0.1662401, 0, 0).reshape(3, 2),
+            "s": f32(0.09, -0.775, 0.41, -0.3474996, 0.76, 1.199375, 1.15, 1.379218, 1, 1.125, 1.25, 1.375).reshape(
+                PAIRS.shape
+            ),
+        },
+    ),
+    Case(
+        "GFtrl(p, s, g) -> p, s  alpha=0.1  beta=0.5  lambda1=0.2  lambda2=0.1",
+        FTRL,
+        {
+            "p": f32(0.1052087, 0.01647363, 0.05865042, 0.1354012, -0.08265511, -0.0981799).reshape(3, 2),
+            "s": FTRL_STATE.reshape(PAIRS.shape),
+        },
+    ),
+    Case(
+        "GFtrl(p, s, g) -> p, s  alpha=0.1  lambda1=30.0",
+        FTRL,
+        {"p": 0 * TABLE, "s": FTRL_STATE.reshape(PAIRS.shape)},
+    ),
+    Case(
+        "GFtrl(p, s, g) -> p, s  alpha=0.5  lambda1=0.5",
+        {name: x[:, 0].copy() for name, x in FTRL.items()},
+        {
+            "p": f32(-0.005634875, -0.07839289, -0.1902622),
+            "s": f32(0.01, 0.025, 0.59, 0.5589531, 1.25, 1.625).reshape(3, 2),
+        },
     ),
     Case(
         "SparseNormalize(p, i) -> p  norm=2.5",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from armnet.standins.caffe2.proto import caffe2_pb2
 from armnet.standins.caffe2.python.nets import net_of, operator_message
+from armnet.standins.caffe2.python.plans import ExecutionStep, Plan, execution_step
 from armnet.standins.caffe2.python.utils import argument_of
 from armnet.standins.caffe2.python.workspace import GlobalInit
 from armnet.standins.failures import raised_as
@@ -19,12 +20,16 @@ __all__ = [
     "CreateOperator",
     "DeviceOption",
     "DeviceScope",
+    "ExecutionStep",
     "GlobalInit",
+    "GradientSlice",
     "IsOperator",
     "NameScope",
     "Net",
+    "Plan",
     "ScopedBlobReference",
     "ScopedName",
+    "execution_step",
 ]
 _scope = ""
 _used_names: Dict[str, int] = {}
@@ -127,6 +132,13 @@ def CreateOperator(
     return operator
 
 
+class GradientSlice(NamedTuple):
+    """A gradient of which few rows are there: their indices, and their values."""
+
+    indices: Any
+    values: Any
+
+
 class BlobReference:
     """A blob by its name. Operators that read it are its methods: ``X.FC([W, b], "Y")``."""
 
@@ -154,6 +166,10 @@ class BlobReference:
     def Net(self) -> Optional[Net]:
         """The net that made it."""
         return self._net
+
+    def GetNameScope(self) -> str:
+        """What its name begins with, up to the last slash."""
+        return self._name[: self._name.rfind("/") + 1]
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if op_type.startswith("_") or self._net is None:
@@ -209,14 +225,24 @@ class Net:
         return [BlobReference(name, self) for name in self._net.external_output]
 
     def NextName(self, prefix: Optional[str] = None, output_id: Optional[int] = None) -> str:
-        """A name that no blob of the net has."""
-        stem = f"{prefix or self.Name() + '/autogen'}{'' if output_id is None else f'_{output_id}'}"
-        taken = {name for op in self._net.op for name in (*op.input, *op.output)} | set(self._net.external_input)
-        name = stem
-        while name in taken or (name == stem and prefix is None):
+        """A name that no blob of the net has: ``net/prefix``, ``net/prefix_2``, or without a prefix ``net_blob_0``."""
+        if not prefix:
             self._next += 1
-            name = f"{stem}_{self._next}"
+            return f"{self.Name()}_blob_{self._next - 1}"
+        place = "" if output_id is None else f":{output_id}"
+        name, number = f"{self.Name()}/{prefix}{place}", 2
+        while self.BlobIsDefined(ScopedName(name)):
+            name, number = f"{self.Name()}/{prefix}_{number}{place}", number + 1
         return name
+
+    def BlobIsDefined(self, blob: Any) -> bool:
+        """Whether the net reads or writes a blob of this name."""
+        names = {name for op in self._net.op for name in (*op.input, *op.output)}
+        return str(blob) in names.union(self._net.external_input)
+
+    def GetBlobRef(self, blob_name: Any) -> BlobReference:
+        """A blob of the net."""
+        return BlobReference(blob_name, self)
 
     def AddGradientOperators(self, ys: Any, skip: int = 0) -> Dict[str, Any]:
         """Append the operators that compute gradients of these blobs; the gradient of each blob, by name."""
@@ -226,7 +252,10 @@ class Net:
         with raised_as(RuntimeError):
             net, gradients = add_gradient_operators(net_of(self), given)
         self._net.CopyFrom(caffe2_pb2.NetDef.FromString(net.to_bytes()))
-        return {name: BlobReference(g, self) if isinstance(g, str) else g for name, g in gradients.items()}
+        return {
+            name: self.GetBlobRef(g) if isinstance(g, str) else GradientSlice(*map(self.GetBlobRef, g))
+            for name, g in gradients.items()
+        }
 
     def RunAllOnGPU(self, gpu_id: int = 0, use_cudnn: bool = False) -> None:
         """Noted: the processor runs."""
@@ -246,9 +275,10 @@ class Net:
         return lambda inputs=(), outputs=None, **kwargs: self._add(op_type, inputs, outputs, kwargs)
 
     def _add(self, op_type: str, inputs: Any, outputs: Any, kwargs: Dict[str, Any]) -> Any:
-        if outputs is None or isinstance(outputs, int):
-            count = 1 if outputs is None else outputs
-            outputs = [BlobReference(self.NextName(output_id=number)) for number in range(count)]
+        if outputs is None:
+            outputs = self.NextName(op_type)
+        elif isinstance(outputs, int):
+            outputs = [self.NextName(op_type, number) for number in range(outputs)]
         operator = CreateOperator(op_type, inputs, outputs, **kwargs)
         known = {name for op in self._net.op for name in op.output}.union(self._net.external_input)
         self._net.external_input.extend(dict.fromkeys(name for name in operator.input if name not in known))

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from armnet.standins.caffe2.python.nets import net_of
+from armnet.standins.caffe2.python.plans import Plan, PlanRun
 from armnet.standins.caffe2.python.utils import Caffe2TensorToNumpyArray
 from armnet.standins.failures import raised_as
 from armnet.standins.notes import Standin
@@ -185,6 +186,14 @@ def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
         if allow_fail:
             return False
         raise
+    return True
+
+
+def RunPlan(plan_or_step: Any) -> bool:
+    """Run a plan, or a step. RuntimeError with armnet's reason if a net cannot run."""
+    plan = plan_or_step if hasattr(plan_or_step, "Steps") else Plan(plan_or_step)
+    with raised_as(RuntimeError):
+        PlanRun(plan, _space().blobs, net_of)
     return True
 
 

@@ -271,5 +271,20 @@ class TestONNXWhile:
         loop = op("ONNXWhile", "n go x", "last all", body=net("i go x", "again y s", *ops), **flags)
         feeds = {"n": np.array(4, np.int64), "go": np.array(True), "x": numbers(0)}
         last, everything = run("last all", feeds, loop, step=numbers(1), limit=numbers(3))
-        assert everything.reshape(-1).tolist() == expected
+        assert everything.tolist() == expected
         assert last.tolist() == expected[-1:]
+
+    @pytest.mark.parametrize(
+        ("shape", "trips", "wanted"),
+        [((1, 2), 3, (3, 2)), ((2, 3), 1, (2, 3)), ((), 1, ()), ((2, 3), 0, (0,)), ((2, 3), 2, None), ((), 2, None)],
+    )
+    def test_scanned_blobs_have_one_row_a_trip(self, shape: Any, trips: int, wanted: Any) -> None:
+        body = net("i go x", "go x s", op("Copy", "x", "s"))
+        loop = op("ONNXWhile", "n go x", "last all", body=body, has_trip_count=1)
+        feeds = {"n": np.array(trips, np.int64), "go": np.array(True), "x": np.ones(shape, np.float32)}
+        if wanted is None:
+            with pytest.raises(OperatorError, match="one row a trip"):
+                run("last all", feeds, loop)
+            return
+        _, everything = run("last all", feeds, loop)
+        assert (everything.shape, everything.dtype) == (wanted, np.float32 if trips else np.int32)

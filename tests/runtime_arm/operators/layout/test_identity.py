@@ -81,6 +81,7 @@ def run_in_a_net(op: Any, **blobs: Any) -> Workspace:
     "op",
     [
         caffe2("Print", "X", ""),
+        caffe2("ZeroGradient", "X", ""),
         caffe2("EnforceFinite", "X", ""),
         caffe2("AliasWithName", "X", "Z", name="z"),
         caffe2("CopyOnDeviceLike", "X L", "Z"),

@@ -197,3 +197,35 @@ def test_channel_stats_are_sums(order: str) -> None:
     axes = (0, 2, 3) if order == "NCHW" else (0, 1, 2)
     for actual, terms in zip(y, (x, np.square(x))):
         assert_close(actual, terms.astype(np.float64).sum(axes).astype(np.float32), terms=40, magnitude=40)
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_sums_over_several_batches_give_the_statistics_of_all_of_them(order: str) -> None:
+    """Each half of a batch, as Caffe2's data_parallel_model trains on several devices."""
+    scale, bias, mean, variance = batch(3 if order == "NCHW" else 4)
+    x, dy = random((4, 3, 5, 4), 5), random((4, 3, 5, 4), 6)
+    arguments: Dict[str, Any] = {"is_test": 0, "order": order}
+    y, *statistics = run_kernel(
+        caffe2("SpatialBN", "X s b m v", "Y m v sm si", **arguments), [x, scale, bias, mean, variance]
+    )
+    inputs = [x, scale, dy, *statistics[2:]]
+    dx, *sums_of_gradients = run_kernel(caffe2("SpatialBNGradient", "X s dY sm si", "dX ds db", **arguments), inputs)
+    sums = run_kernel(caffe2("ChannelStats", "X", "s q", order=order), [x])
+    norm = caffe2("SpatialBN", "X s b m v ss qs", "Y m v sm si", num_batches=2, **arguments)
+    gradient = caffe2("SpatialBNGradient", "X s dY sm si dss dbs", "dX ds db", num_batches=2, **arguments)
+    for part in (slice(0, 2), slice(2, 4)):
+        found = run_kernel(norm, [x[part], scale, bias, mean, variance, *sums])
+        for one, wanted in zip(found, [y[part], *statistics]):
+            assert_close(one, wanted, terms=64, magnitude=16)
+        found = run_kernel(gradient, [x[part], scale, dy[part], *statistics[2:], *sums_of_gradients])
+        for one, wanted in zip(found, [dx[part], *(whole / 2 for whole in sums_of_gradients)]):
+            assert_close(one, wanted, terms=64, magnitude=16)
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments"), [("X s b m v", {"is_test": 0, "num_batches": 2}), ("X s b m v ss qs", {"is_test": 1})]
+)
+def test_sums_go_with_the_training_on_several_batches(names: str, arguments: Any) -> None:
+    op = caffe2("SpatialBN", names, "Y m v sm si" if arguments["is_test"] == 0 else "Y", **arguments)
+    with pytest.raises(ArgumentError, match="inputs 5 and 6"):
+        run_kernel(op, [random((2, 3, 4, 4)), *batch(3), *[random((3,))] * 2][: len(op.input)])

@@ -1,0 +1,228 @@
+"""brew, ModelHelper and optimizer of the stand-in for caffe2: the nets that Caffe2's own made, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Iterator, List
+
+import numpy as np
+import pytest
+
+pytest.importorskip("google.protobuf", reason="nets are written as messages")
+
+from armnet.standins.caffe2.python import brew, core, model_helper, optimizer, workspace
+from armnet.standins.caffe2.python.modeling import initializers
+from runtime_arm.netdef import NetDef
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: Any) -> Iterator[None]:
+    monkeypatch.setattr(optimizer, "_instances", {})
+    workspace.ResetWorkspace()
+    yield
+    workspace.ResetWorkspace()
+
+
+def lenet(model: Any) -> Any:
+    for number, channels in enumerate((6, 12), 1):
+        before = f"pool{number - 1}" if number > 1 else "data"
+        brew.conv(model, before, f"conv{number}", channels // 2 if number > 1 else 1, channels, 3, pad=1)
+        brew.max_pool(model, f"conv{number}", f"pool{number}", kernel=2, stride=2)
+    brew.fc(model, "pool2", "fc3", 48, 24)
+    brew.relu(model, "fc3", "fc3")
+    brew.fc(model, "fc3", "pred", 24, 10)
+    return brew.softmax(model, "pred", "softmax")
+
+
+def classic(model: Any) -> Any:
+    brew.conv(model, "data", "c1", 1, 6, 3, pad=1)
+    model.net.Tanh("c1", "t1")
+    brew.lrn(model, "t1", "n1", size=3, alpha=0.1, beta=0.75, bias=1.0)
+    brew.average_pool(model, "n1", "a1", kernel=3, stride=2, pad=1)
+    brew.conv(model, "a1", "c2", 6, 8, 2)
+    brew.prelu(model, "c2", "c2p", num_channels=8)
+    brew.fc(model, "c2p", "f1", 72, 16)
+    model.net.Sigmoid("f1", "s1")
+    brew.fc(model, "s1", "f2", 16, 16)
+    model.net.Elu("f2", "f2", alpha=1.0)
+    model.net.Mul(["f2", "s1"], "g")
+    brew.fc(model, "g", "pred", 16, 10)
+    return brew.softmax(model, "pred", "softmax")
+
+
+def mobile(model: Any) -> Any:
+    with brew.arg_scope([brew.spatial_bn], epsilon=1e-3, momentum=0.95, is_test=False):
+        for before, name, inner, outer, options in (
+            ("data", "c1", 1, 8, {"kernel": 3, "pad": 1, "stride": 2}),
+            ("c1n", "d1", 8, 8, {"kernel": 3, "pad": 1, "group": 8, "no_bias": True}),
+            ("d1n", "p1", 8, 12, {"kernel": 1, "no_bias": True}),
+        ):
+            brew.conv(model, before, name, inner, outer, **options)
+            brew.spatial_bn(model, name, f"{name}n", outer)
+            brew.relu(model, f"{name}n", f"{name}n")
+    model.net.ChannelShuffle("p1n", "sh", group=3, kernel=1)
+    brew.conv(model, "sh", "p2", 12, 12, 1, group=3)
+    model.net.LeakyRelu("p2", "p2", alpha=0.1)
+    model.net.Concat(["p2", "p1n"], ["cc", "cci"], axis=1)
+    model.net.AveragePool("cc", "gp", global_pooling=1)
+    return brew.fc(model, "gp", "pred", 24, 10)
+
+
+def averaged(model: Any, softmax: Any) -> Any:
+    return model.AveragedLoss(model.LabelCrossEntropy([softmax, "label"], "xent"), "loss")
+
+
+def with_loss(model: Any, prediction: Any) -> Any:
+    return model.SoftmaxWithLoss([prediction, "label"], ["softmax", "loss"])[1]
+
+
+def decayed(model: Any) -> None:
+    optimizer.add_weight_decay(model, 0.005)
+    optimizer.build_sgd(model, 0.05, momentum=0.9, policy="fixed")
+
+
+RECORDED = {
+    "lenet_sgd_step": (lenet, averaged, lambda m: optimizer.build_sgd(m, 0.1, policy="step", stepsize=20, gamma=0.5)),
+    "lenet_momentum": (lenet, averaged, lambda m: optimizer.build_sgd(m, 0.03, momentum=0.9, nesterov=False)),
+    "lenet_clip": (lenet, averaged, lambda m: optimizer.build_sgd(m, 0.1, max_gradient_norm=0.5)),
+    "lenet_adam": (lenet, averaged, lambda m: optimizer.build_adam(m, 0.005)),
+    "lenet_rmsprop": (lenet, averaged, lambda m: optimizer.build_rms_prop(m, 0.003, momentum=0.5)),
+    "lenet_weight_decay": (lenet, averaged, decayed),
+    "classic_adagrad": (classic, averaged, lambda m: optimizer.build_adagrad(m, 0.03)),
+    "mobile_adam": (mobile, with_loss, lambda m: optimizer.build_adam(m, 0.01)),
+}
+
+
+def lines(net: NetDef, type: str = "") -> List[str]:
+    """The operators, without devices, with their arguments in order, of one type or of all."""
+    ops = [op.replace(device_option=None, arg=sorted(op.arg, key=lambda arg: arg.name)) for op in net.op]
+    return [NetDef(op=(op,)).to_text() for op in ops if type in ("", op.type)]
+
+
+def own(net: Any) -> NetDef:
+    return NetDef.from_bytes(net.Proto().SerializeToString())
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_models_are_those_of_caffe2(name: str, shared: Path) -> None:
+    build: Callable[[Any], Any]
+    build, loss, optimise = RECORDED[name]
+    model = model_helper.ModelHelper(name=name)
+    model.net.AddExternalInput("data", "label")
+    model.AddGradientOperators([loss(model, build(model))])
+    optimise(model)
+    recorded = np.load(shared / "goldens/training/caffe2_train_dev.npz")
+    train, init = (NetDef.from_bytes(recorded[f"{name}|{net}"].tobytes()) for net in ("train_net", "param_init_net"))
+    assert lines(own(model.net)) == lines(train)
+    assert [line.replace("values=", "value=") for line in lines(init)] == lines(own(model.param_init_net))
+    assert set(own(model.net).external_input) == set(train.external_input)
+
+
+def test_a_model_learns() -> None:
+    random = np.random.default_rng(0)
+    model = model_helper.ModelHelper(name="learning", arg_scope={"order": "NCHW"})
+    model.net.AddExternalInput("data", "label")
+    brew.fc(model, "data", "hidden", 4, 16)
+    brew.tanh(model, "hidden", "hidden")
+    prediction = brew.fc(model, "hidden", "prediction", 16, 3)
+    softmax, loss = model.SoftmaxWithLoss([prediction, "label"], ["softmax", "loss"])
+    brew.accuracy(model, [softmax, "label"], "accuracy")
+    brew.iter(model, "iter")
+    model.AddGradientOperators([loss])
+    optimizer.build_adam(model, base_learning_rate=0.03)
+    data = random.standard_normal((64, 4)).astype(np.float32)
+    workspace.FeedBlob("data", data)
+    workspace.FeedBlob("label", data[:, :3].argmax(axis=1).astype(np.int32))
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.CreateNet(model.net)
+    workspace.RunNet(model.net, 60)
+    assert workspace.FetchBlob("accuracy") > 0.9
+    assert workspace.FetchBlob("iter").tolist() == [60]
+    assert [str(param) for param in model.params] == ["hidden_w", "hidden_b", "prediction_w", "prediction_b"]
+    test = model_helper.ModelHelper(name="test", init_params=False)
+    with core.NameScope("other"):
+        brew.fc(test, "data", "hidden", 4, 16)
+    assert not test.param_init_net.Proto().op
+    net, inputs = model_helper.ExtractPredictorNet(model.net.Proto(), ["data"], ["prediction"], renames={"data": "x"})
+    assert [op.type for op in net.Proto().op] == ["FC", "Tanh", "FC"]
+    assert (inputs, list(net.Proto().external_output)) == (["x"], ["prediction"])
+    workspace.FeedBlob("x", data)
+    workspace.RunNetOnce(net)
+    assert workspace.FetchBlob("prediction").shape == (64, 3)
+
+
+def test_every_layer_runs() -> None:
+    model = model_helper.ModelHelper(name="layers", arg_scope={"order": "NCHW"})
+    constant = {"weight_init": ("ConstantFill", {"value": 0.5}), "bias_init": ("ConstantFill", {"value": 1.0})}
+    workspace.FeedBlob("x", np.ones((1, 2, 4, 4), np.float32))
+    up = brew.conv_transpose(model, "x", "up", 2, 3, 2, stride=2, **constant)
+    grouped = brew.group_conv(model, "x", "grouped", 2, 4, [1, 2], group=2, **constant)
+    flat = brew.conv_nd(model, "x", "flat", 2, 1, [4, 4], **constant)
+    normed = [
+        brew.instance_norm(model, "x", "instance", 2),
+        brew.spatial_gn(model, "x", "groups", 2, group=2),
+        brew.layer_norm(model, "x", "layer", [2, 4, 4])[0],
+        brew.spatial_bn(model, "x", "batch", 2, is_test=True, init_bias=2.0),
+    ]
+    total = brew.sum(model, normed, "total")
+    joined = brew.concat(model, [total, model.Negative(total, "negative")], "joined", axis=1)
+    dropped = brew.dropout(model, joined, "dropped", is_test=True)
+    linear = brew.elementwise_linear(model, brew.transpose(model, flat, "turned", axes=[0, 2, 3, 1]), "linear", 1)
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+    assert workspace.FetchBlob(up)[0, 0, 0].tolist() == [2.0] * 8
+    assert workspace.FetchBlob(grouped)[0, :, 0, 0].tolist() == [2.0] * 4
+    assert workspace.FetchBlob(flat).tolist() == [[[[17.0]]]]
+    assert workspace.FetchBlob(dropped).shape == (1, 4, 4, 4)
+    assert workspace.FetchBlob(linear).ravel().tolist() == [17.0]
+    np.testing.assert_allclose(workspace.FetchBlob("batch"), 3, rtol=1e-4)
+    assert {str(blob) for blob in model.GetComputedParams()} == {"batch_rm", "batch_riv"}
+
+
+def test_a_sparse_gradient_changes_the_rows_that_were_read() -> None:
+    for build, options in (
+        (optimizer.build_sgd, {}),
+        (optimizer.build_sgd, {"momentum": 0.9}),
+        (optimizer.build_adagrad, {"rowWise": True}),
+        (optimizer.build_adam, {"rowWise": True}),
+        (optimizer.build_adam, {"use_lr_adaption": True}),
+        (optimizer.build_adadelta, {}),
+    ):
+        workspace.ResetWorkspace()
+        model = model_helper.ModelHelper(name="sparse")
+        table = model.create_param("table", [5, 3], initializers.Initializer("ConstantFill", value=1.0))
+        model.net.AddExternalInput("rows")
+        model.AddGradientOperators([model.AveragedLoss(model.Gather([table, "rows"], "read"), "loss")])
+        gradient = model.param_to_grad[table]
+        assert isinstance(gradient, core.GradientSlice)
+        build(model, 0.5, **options)
+        workspace.FeedBlob("rows", np.array([1, 4], np.int64))
+        workspace.RunNetOnce(model.param_init_net)
+        workspace.RunNetOnce(model.net)
+        changed = (workspace.FetchBlob("table") < 1).all(axis=1)
+        assert changed.tolist() == [False, True, False, False, True], (build, options)
+
+
+def test_what_is_not_there_is_refused() -> None:
+    model = model_helper.ModelHelper()
+    brew.fc(model, "x", "y", 2, 2)
+    with pytest.raises(AttributeError, match=r"no brew\.db_input"):
+        _ = brew.db_input
+    with pytest.raises(AttributeError, match=r"no optimizer\.build_yellowfin"):
+        _ = optimizer.build_yellowfin
+    with pytest.raises(RuntimeError, match="AddGradientOperators first"):
+        optimizer.build_sgd(model, 0.1)
+    with pytest.raises(AssertionError, match="'is_test' is required"):
+        brew.dropout(model, "y", "z")
+    model.AddGradientOperators([model.AveragedLoss("y", "loss")])
+    with pytest.raises(RuntimeError, match="twice"):
+        model.AddGradientOperators(["loss"])
+    with pytest.raises(NotImplementedError, match="sparse_dedup_aggregator"):
+        optimizer.build_adam(model, 0.1, sparse_dedup_aggregator="mean")
+    with pytest.raises(AssertionError, match="rowWise"):
+        optimizer.build_adam(model, 0.1, rowWise=True)
+    with pytest.raises(RuntimeError, match="no operator has an input"):
+        model_helper.ExtractPredictorNet(model.net.Proto(), ["nothing"], ["y"])
+    brew.spatial_bn(model, "y", "z", 2, is_test=False)
+    with pytest.raises(RuntimeError, match="is_test=0"):
+        model_helper.ExtractPredictorNet(model.net.Proto(), ["x"], ["z"])
