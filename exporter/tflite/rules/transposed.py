@@ -16,7 +16,7 @@ def transpose_conv(node: Node) -> None:
     """Inputs: the output's shape, filters (M, kh, kw, C), pictures, bias."""
     filters = weights(node, 1, [3, 0, 1, 2])
     kernel, strides = node.known_dims(1, 4)[1:3], [positive(node, "stride_h"), positive(node, "stride_w")]
-    wanted = _wanted(node, 2)
+    wanted = wanted_sizes(node, 2)
     pads, beyond = _geometry(node, node.known_sizes(2, 2), wanted, kernel, strides)
     inputs = [node.input(2, channels_first=True), filters, *bias(node, 3)]
     with node.activated(channels_first=True) as output:
@@ -30,7 +30,7 @@ def conv_3d_transpose(node: Node) -> None:
     kernel, strides = node.known_dims(1, 5)[:3], [positive(node, f"stride_{name}") for name in "dhw"]
     if any(node.option(f"dilation_{name}_factor", 1) != 1 for name in "dhw"):
         raise ExportError("dilation is not supported")
-    pads, beyond = _geometry(node, node.known_sizes(2, 3), _wanted(node, 3), kernel, strides)
+    pads, beyond = _geometry(node, node.known_sizes(2, 3), wanted_sizes(node, 3), kernel, strides)
     inputs = [node.input(2, channels_first=True), filters, *bias(node, 3)]
     with node.activated(channels_first=True) as output:
         _convolve(node, inputs, output, kernel, strides, pads, beyond)
@@ -55,7 +55,7 @@ def convolution_2d_transpose_bias(node: Node) -> None:
     _convolve(node, inputs, node.output(0, True), kernel, strides, pads, beyond)
 
 
-def _wanted(node: Node, count: int) -> List[int]:
+def wanted_sizes(node: Node, count: int) -> List[int]:
     """The output's spatial sizes: the constant input, or as declared."""
     shape = node.constant_integers(0)
     sizes = node.result().dims[1:-1] if shape is None else shape[1:-1]

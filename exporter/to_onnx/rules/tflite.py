@@ -20,6 +20,7 @@ from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.native import explicit_pads
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
+from runtime_arm.netdef.dtypes import dtype_of
 from runtime_arm.operators.common.windows import onnx_window
 from runtime_arm.operators.quantised.fixed_point import FORTY_EIGHT_17THS, MINUS_32_17THS, MOST
 from runtime_arm.operators.quantised.rounding import fixed_point
@@ -366,6 +367,18 @@ def _saturated(call: Call, number: str) -> str:
 def logistic(call: Call) -> Results:
     """ONNX does not say how a Sigmoid is rounded."""
     return call.node("Sigmoid", call.x)
+
+
+@rule("tflite.Cast")
+def cast(call: Call) -> Results:
+    """ONNX does not define its casts of floats beyond the range."""
+    x, dtype = call.x, np.dtype(dtype_of(call.op.get_int("to")))
+    if dtype.itemsize < 4:
+        limits = np.iinfo(dtype)
+        floats = x if call.dtype() != np.float16 else call.node("Cast", x, to=_FLOAT)
+        least, most = (call.constant(limit, np.float32) for limit in (limits.min, limits.max))
+        x = call.node("Cast", call.node("Clip", floats, least, most), to=_INT32)
+    return call.node("Cast", x, to=dtype)
 
 
 @rule("tflite.FloorDiv")

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.tflite_integers import ACTIVATIONS, DTYPES, Single, affine, scales, whole_range
-from tests.support.tflite_models import Model, Quantization, ours, reference
+from tests.support.tflite_models import TYPES, Model, Quantization, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 SEEDS = st.integers(0, 2**20)
@@ -346,6 +346,26 @@ def test_reduction_of_a_resized_picture(tmp_path: Path, type: str, keep: bool, a
     data, feeds = model.to_bytes([y]), {"x": whole_range((2, 4, 3, 5), "int8", 1)}
     (expected,), (result,) = reference(data, feeds), ours(tmp_path, data, feeds)
     assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_a_transposed_convolution_whose_size_is_computed_but_declared(tmp_path: Path) -> None:
+    """As Keras writes it where the batch is open."""
+    model, of_x = Model(), Quantization([0.1], [3])
+    x = model.input("x", (1, 5, 4, 2), "int8", quantization=of_x, signature=(-1, 5, 4, 2))
+    w = model.constant("w", whole_range((3, 3, 3, 2), "int8", 1), quantization=Quantization([0.01], [0]))
+    counts = [model.tensor(name, (4,), "int32") for name in ("shape", "size")]
+    model.operator("SHAPE", [x], counts[:1], "ShapeOptions", OutType=TYPES["int32"])
+    factors = model.constant("factors", np.array([1, 2, 2, 1]))
+    more = model.constant("more", np.array([0, 0, 0, 1]))
+    doubled = model.tensor("doubled", (4,), "int32")
+    model.operator("MUL", [counts[0], factors], [doubled], "MulOptions")
+    model.operator("ADD", [doubled, more], counts[1:], "AddOptions")
+    y = model.tensor("y", (1, 10, 8, 3), "int8", quantization=of_x, signature=(-1, 10, 8, 3))
+    window = {"Padding": SAME, "StrideH": 2, "StrideW": 2}
+    model.operator("TRANSPOSE_CONV", [counts[1], w, x], [y], "TransposeConvOptions", version=2, **window)
+    data, feeds = model.to_bytes([y]), {"x": whole_range((1, 5, 4, 2), "int8", 2)}
+    (expected,), (result,) = reference(data, feeds), ours(tmp_path, data, feeds)
     np.testing.assert_array_equal(result, expected)
 
 
