@@ -25,7 +25,7 @@ from runtime_arm.operators.common.windows import onnx_window
 from runtime_arm.operators.quantised.fixed_point import FORTY_EIGHT_17THS, MINUS_32_17THS, MOST
 from runtime_arm.operators.quantised.rounding import fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import activation_range, affine, limits_of
-from runtime_arm.operators.quantised.tflite.pool import multiplier_of, pool_window
+from runtime_arm.operators.quantised.tflite.pool import exact_multiplier, multiplier_of, pool_window
 from runtime_arm.operators.quantised.tflite.products import Products, products_of
 from runtime_arm.operators.quantised.tflite.resize import axis_of_size
 from runtime_arm.operators.quantised.tflite.softmax import SUM_BITS, exponentials
@@ -288,8 +288,11 @@ def reduce(call: Call) -> Results:
         "ReduceSum", call.node("Cast", call.x, to=INT64), call.ints(*axes), keepdims=int(call.op.get_bool("keepdims"))
     )
     centred = call.node("Sub", sums, call.constant(affine(call.op, "X", dtype).zero_point * count, np.int64))
-    fixed = multiplier_of(call.op, dtype, count)
-    numbers = times_fixed_point(call, centred, type(fixed)(np.asarray(fixed.mantissa), np.asarray(fixed.exponent)))
+    exact, fixed = exact_multiplier(call.op, dtype), multiplier_of(call.op, dtype, count)
+    if exact is not None:
+        numbers = times_real(call, centred, np.asarray(exact))
+    else:
+        numbers = times_fixed_point(call, centred, type(fixed)(np.asarray(fixed.mantissa), np.asarray(fixed.exponent)))
     return stored(call, numbers, affine(call.op, "Y", dtype).zero_point, limits_of(dtype), dtype)
 
 

@@ -372,7 +372,7 @@ def test_a_transposed_convolution_whose_size_is_computed_but_declared(tmp_path: 
 @few
 @given(st.booleans(), st.booleans(), SEEDS, st.data())
 def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
-    """Only uint8: for other types the reference kernel computes nothing."""
+    """Only uint8: for other types the reference kernel computes nothing, and the optimised one is followed."""
     net, of_x = Single(), data.draw(affine("uint8"))
     net.feed(whole_range((2, 7, 6, 5), "uint8", seed), of_x)
     net.constant(np.array([1, 2], np.int32))
@@ -384,6 +384,26 @@ def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
         version=2,
         KeepDims=keep,
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("steps", [1.0, 4.0, 2.7, 11.3])  # of X in one of Y; by powers of two many sums are ties
+def test_a_sum_of_signed_integers_is_that_of_the_optimised_kernel(tmp_path: Path, dtype: str, steps: float) -> None:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    zeros = [0, 0] if dtype == "int16" else [-9, -9 if steps == 1 else 17]
+    model, x = Model(), whole_range((300, 5), dtype, 1)
+    of_x, of_y = (Quantization([scale], [zero]) for scale, zero in zip((0.25, 0.25 * steps), zeros))
+    source, axes = model.input("x", x.shape, dtype, quantization=of_x), model.constant("axes", np.array([1], np.int32))
+    y = model.tensor("y", dtype=dtype, quantization=of_y)
+    model.operator("SUM", [source, axes], [y], "ReducerOptions", version=2, KeepDims=False)
+    data, kernels = model.to_bytes([y]), OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    runner = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
+    runner.allocate_tensors()
+    runner.set_tensor(runner.get_input_details()[0]["index"], x)
+    runner.invoke()
+    expected = runner.get_tensor(runner.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(ours(tmp_path, data, {"x": x})[0], expected)
 
 
 @few
@@ -404,6 +424,26 @@ def test_log_softmax(dtype: str, rows: int, length: int, seed: int, data: Any) -
     net.feed(whole_range((rows, length), dtype, seed), data.draw(affine(dtype, scales(-9, 2))))
     of_y = Quantization([1 / 16], [int(np.iinfo(dtype).max)])
     net.assert_equal("LOG_SOFTMAX", dtype, of_y, "LogSoftmaxOptions", version=2)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("steps", [1.0, 4.0, 2.7, 11.3])  # of X in one of Y; by powers of two many sums are ties
+def test_a_sum_of_signed_integers_is_that_of_the_optimised_kernel(tmp_path: Path, dtype: str, steps: float) -> None:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    zeros = [0, 0] if dtype == "int16" else [-9, -9 if steps == 1 else 17]
+    model, x = Model(), whole_range((300, 5), dtype, 1)
+    of_x, of_y = (Quantization([scale], [zero]) for scale, zero in zip((0.25, 0.25 * steps), zeros))
+    source, axes = model.input("x", x.shape, dtype, quantization=of_x), model.constant("axes", np.array([1], np.int32))
+    y = model.tensor("y", dtype=dtype, quantization=of_y)
+    model.operator("SUM", [source, axes], [y], "ReducerOptions", version=2, KeepDims=False)
+    data, kernels = model.to_bytes([y]), OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    runner = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
+    runner.allocate_tensors()
+    runner.set_tensor(runner.get_input_details()[0]["index"], x)
+    runner.invoke()
+    expected = runner.get_tensor(runner.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(ours(tmp_path, data, {"x": x})[0], expected)
 
 
 @few
