@@ -185,7 +185,9 @@ def test_depthwise_convolutions(tmp_path: Path, multiplier: int) -> None:
 
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("scales", [1, 5])
-@pytest.mark.parametrize(("kernel", "strides"), [((3, 3), (2, 2)), ((2, 4), (1, 2)), ((5, 2), (3, 2)), ((1, 1), (1, 1))])
+@pytest.mark.parametrize(
+    ("kernel", "strides"), [((3, 3), (2, 2)), ((2, 4), (1, 2)), ((5, 2), (3, 2)), ((1, 1), (1, 1))]
+)
 def test_transposed_convolutions(
     tmp_path: Path, kernel: Sequence[int], strides: Sequence[int], scales: int, padding: int
 ) -> None:

@@ -426,26 +426,6 @@ def test_log_softmax(dtype: str, rows: int, length: int, seed: int, data: Any) -
     net.assert_equal("LOG_SOFTMAX", dtype, of_y, "LogSoftmaxOptions", version=2)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16"])
-@pytest.mark.parametrize("steps", [1.0, 4.0, 2.7, 11.3])  # of X in one of Y; by powers of two many sums are ties
-def test_a_sum_of_signed_integers_is_that_of_the_optimised_kernel(tmp_path: Path, dtype: str, steps: float) -> None:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    zeros = [0, 0] if dtype == "int16" else [-9, -9 if steps == 1 else 17]
-    model, x = Model(), whole_range((300, 5), dtype, 1)
-    of_x, of_y = (Quantization([scale], [zero]) for scale, zero in zip((0.25, 0.25 * steps), zeros))
-    source, axes = model.input("x", x.shape, dtype, quantization=of_x), model.constant("axes", np.array([1], np.int32))
-    y = model.tensor("y", dtype=dtype, quantization=of_y)
-    model.operator("SUM", [source, axes], [y], "ReducerOptions", version=2, KeepDims=False)
-    data, kernels = model.to_bytes([y]), OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    runner = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
-    runner.allocate_tensors()
-    runner.set_tensor(runner.get_input_details()[0]["index"], x)
-    runner.invoke()
-    expected = runner.get_tensor(runner.get_output_details()[0]["index"])
-    np.testing.assert_array_equal(ours(tmp_path, data, {"x": x})[0], expected)
-
-
 @few
 @given(DTYPES, st.integers(1, 9), st.sampled_from([1, 2, 5, 300]), SEEDS, st.data())
 def test_l2_normalization(dtype: str, rows: int, length: int, seed: int, data: Any) -> None:
