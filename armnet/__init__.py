@@ -10,33 +10,33 @@ With NumPy alone, as on a device:
 
 open              a Model of any model: ``armnet.open("ssd.tflite").predict("cats.jpg")`` gives typed results
 Predictor         runs a pair: ``Predictor(pair).run({"data": x})``
-load              a Predictor for a pair's folder, a bundle, or an init_net.pb and a predict_net.pb
+load              a Predictor for a pair's folder or zip file, a bundle, or an init_net.pb and a predict_net.pb
 Pair              a network: the nets that make its weights and its outputs, with inputs, outputs and metadata
 TensorInfo        name, shape and dtype of one input or output of a pair
 Workspace         runs nets one by one on named blobs, as Caffe2's workspace does
 QuantizedTensor   an 8-bit blob with its scale and zero point
 NetDef            a net: an immutable list of operators, with its bytes and its text form
 OperatorDef       an operator of a net: type, inputs, outputs, arguments, engine
-evaluate          how right a model is: ``armnet.evaluate("digits", "held_back.npz").metrics["top1"]``
+evaluate          the accuracy of a model: ``armnet.evaluate("digits", "held_back.npz").metrics["top1"]``
 optimize          makes a pair cheaper: folds, fuses, removes operators and saves memory
 Report            what optimize did, step by step, and what it did not do
-quantize          makes a pair smaller: weights, and perhaps activations, of fewer bits
-pick_engines      chooses, and with ``engines="measure"`` times, the engine of every operator
+quantize          makes a pair smaller: stores weights, and if asked activations, in fewer bits
+pick_engines      chooses the engine of every operator; with ``engines="measure"`` it times them
 pack              writes a pair, its runtime and a self-test as one file, a bundle
 ArmnetError       the base of every error that armnet raises on purpose
 
-With other packages, which depend on the model's format (a MissingDependency says what to install):
+With other packages, depending on the model's format (a MissingDependency says what to install):
 
 export            translates an ONNX, TFLite, Caffe or Caffe2 model into a pair
-support           says, before conversion, which operators of a model cannot be translated
-compare           runs the original beside the pair and finds the first blob that differs
+support           lists the operators of a model that cannot be translated
+compare           compares a pair with the original model and finds the first blob that differs
 save_onnx         writes a pair as an ONNX file
 save_tflite       writes a pair as a TFLite file
 
 Modules: ``armnet.errors`` (the exceptions), ``armnet.netdef`` (nets as values), ``armnet.memonger`` (Caffe2's memory
 sharing by blob names) and ``armnet.onnx_backend`` (ONNX's backend interface; needs onnx).
 
-These names are the public interface; everything else is internal. They are imported when they are first used.
+These names are the public interface; everything else is internal. Each is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MODELS = "an .onnx or .tflite file, a .prototxt and its .caffemodel, or init_net.pb and predict_net.pb"
 FILES = ".npy, .npz, a picture, or NAME=FILE for the input of that name"
-PAIR = f"the folder of a pair, a bundle (.pyz), or {MODELS}"
+PAIR = f"a pair (its folder or .zip), a bundle (.pyz), or {MODELS}"
 _KEYS = ("resize", "crop", "channels", "scale", "mean", "std", "layout")  # of the preprocessing, with an option each
 
 
@@ -41,9 +41,25 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
 def add_device(parser: argparse.ArgumentParser) -> None:
     """--device and --half, a device beside the processor."""
     parser.add_argument(
-        "--device", metavar="DEVICE", help="run what it can on opencl:0, cuda:0, ...; armnet doctor lists them"
+        "--device",
+        metavar="DEVICE",
+        help="run on this device what it can run: opencl:0, cuda:0, ...; armnet doctor lists them",
     )
-    parser.add_argument("--half", action="store_true", help="blobs are float16 on the device: less to move, less exact")
+    parser.add_argument("--half", action="store_true", help="use float16 on the device: less to move, less exact")
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """--python and --timeout, how programs run on a target."""
+    parser.add_argument(
+        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="the time limit of one program on a target (default: %(default)g)",
+    )
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

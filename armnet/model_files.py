@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import UsageError
-from runtime_arm.files import AnyPath, one_line_errors
-from runtime_arm.pair.metadata import FILES, MODEL, is_pair
+from runtime_arm.files import AnyPath, is_zip_name, one_line_errors
+from runtime_arm.pair.metadata import FILES, MODEL
+from runtime_arm.pair.places import is_pair
+
+if TYPE_CHECKING:
+    from runtime_arm.pair.pair import Pair
 
 PARTS = (".prototxt", ".caffemodel", ".pb", ".pbtxt")  # of models that are two files
 _WHOLE = (".onnx", ".tflite", ".pyz")
@@ -86,6 +90,18 @@ def files_nbytes(paths: Sequence[AnyPath]) -> Optional[int]:
     return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else None
 
 
+def zip_nbytes(pair: Pair) -> int:
+    """What a pair takes as a zip file."""
+    from runtime_arm.pair.zipped import zipped
+
+    return sum(map(len, zipped(pair.files())))
+
+
+def folder_nbytes(pair: Pair) -> int:
+    """What the files of a pair take in a folder."""
+    return sum(len(chunk) for _, chunks in pair.files() for chunk in chunks)
+
+
 def _within(path: Path) -> List[Path]:
     """The files of a folder that are a model's, or the file itself."""
     if is_saved_model(path):
@@ -95,12 +111,15 @@ def _within(path: Path) -> List[Path]:
     return [path]
 
 
-def check_pair_folder(path: AnyPath) -> None:
+def check_pair_output(path: AnyPath) -> None:
     """UsageError, with what to do, if a pair written here would replace files that are not of a pair of armnet's, or
-    if it cannot be a folder. Asked before the work begins, so that neither it nor what lies there is lost."""
-    folder = Path(path)
+    if it cannot be a folder, or the zip file that its name says. Asked before the work begins, so that neither it nor
+    what lies there is lost."""
+    folder, zipped = Path(path), is_zip_name(path)
+    if zipped and folder.exists() and not is_pair(folder):
+        raise UsageError(f"{path}: holds no pair of armnet's; name a new file")
     with one_line_errors(path):
-        file = next((place for place in (folder, *folder.parents) if place.is_file()), None)
+        file = next((place for place in (*([] if zipped else [folder]), *folder.parents) if place.is_file()), None)
         there = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     if file is not None:
         raise UsageError(f"{file}: is a file, not a folder")
@@ -122,7 +141,9 @@ def is_source(path: AnyPath) -> bool:
     file = Path(path)
     if is_saved_model(file):
         return True
-    return (file.is_file() and _suffix(file) != ".pyz") or _suffix(file) in (".onnx", ".tflite", *PARTS)
+    if file.is_file():
+        return _suffix(file) != ".pyz" and not is_pair(file)
+    return _suffix(file) in (".onnx", ".tflite", *PARTS)
 
 
 def _suffix(path: AnyPath) -> str:

@@ -10,7 +10,7 @@ from armnet.model_files import completed, is_saved_model, is_source, models_in
 from armnet.source_pairs import source_pair
 from runtime_arm.app.model import Model, together
 from runtime_arm.errors import UsageError
-from runtime_arm.files import checked_path
+from runtime_arm.files import checked_path, is_zip
 from runtime_arm.pair.pair import Pair
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def open(
 ) -> Model:
     """A Model, whose ``predict`` answers in typed results what is in a picture or a sound.
 
-    model: a Pair, the folder of a pair, a bundle, an .onnx or .tflite file, a .prototxt and its .caffemodel, or an
-    init_net.pb and a predict_net.pb; source files are exported and optimised. The files of several models, or
+    model: a Pair, a pair's folder or zip file, a bundle, an .onnx or .tflite file, a .prototxt and its .caffemodel, or
+    an init_net.pb and a predict_net.pb; source files are exported and optimised. The files of several models, or
     their folder, are the stages of an MTCNN, which answer as one. The other arguments are those of
     ``runtime_arm.open``. ExportError, FormatError or UsageError, naming the file, if it cannot be opened.
 
@@ -95,9 +95,9 @@ def _entered(sources: List[Any]) -> List[Any]:
 @contextmanager
 def pair_folder(model: Union[AnyPath, Sequence[AnyPath]]) -> Iterator[Path]:
     """The folder of a pair, or a bundle, for those who need files: the model itself if it is one, else a copy that
-    lasts as long as the block."""
+    lasts as long as the block. A pair in a zip file becomes a folder, too, so that a target need not inflate it."""
     paths = completed(_paths(model))
-    if len(paths) == 1 and not is_source(paths[0]):
+    if len(paths) == 1 and not is_source(paths[0]) and not is_zip(paths[0]):
         yield Path(paths[0])
         return
     import tempfile  # what is a folder already does without

@@ -35,19 +35,22 @@ def export(
     signature: Optional[str] = None,
     task: Optional[str] = None,
 ) -> Pair:
-    """The pair of an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
+    """Translates an .onnx or .tflite file, a Caffe .prototxt and .caffemodel, or an init_net.pb and predict_net.pb.
 
-    The content of an .onnx or .tflite file may be given as bytes. Two files may come in any order;
-    a Caffe net without trained layers needs no .caffemodel. A torch.nn.Module with an example of its inputs,
-    ``export(module, torch.zeros(1, 3, 224, 224))``, or a torch.export.ExportedProgram goes through PyTorch's own ONNX
-    exporter; the first dimension of the inputs stays open where it can. So does a .pt2 file. A SavedModel or a Keras
-    file goes through TensorFlow's converter, and an archive, such as a .task bundle, gives the model in it; of several
-    the path names one, ``hand.task/hand_detector.tflite``.
+    The content of an .onnx or .tflite file may be given as bytes. Two files may come in any order, and a Caffe net
+    without trained layers needs no .caffemodel. Other models go through a converter of their own:
+
+    - A torch.nn.Module with an example of its inputs, ``export(module, torch.zeros(1, 3, 224, 224))``, a
+      torch.export.ExportedProgram or a .pt2 file goes through PyTorch's ONNX exporter. The first dimension of the
+      inputs stays open if that is possible.
+    - A SavedModel or a Keras file goes through TensorFlow's converter.
+    - An archive, such as a .task bundle, gives the model in it. If it holds several, the path names one:
+      ``hand.task/hand_detector.tflite``.
 
     caffe2_compatible: use only Caffe2's operators and its encoding of weights; an ExportError names any operator that
     Caffe2 lacks. keep_losses: keep the losses of a Caffe net that need the labels of its data layers. signature: the
     signature of a TFLite model to translate; its first graph by default. preprocessing (a preset such as "imagenet", a
-    JSON file, or a mapping), labels, task (what the outputs mean, where the net does not show it): stored in the pair.
+    JSON file, or a mapping), labels, task (what the outputs mean, if the net does not show it): stored in the pair.
     progress: called with a stage, how much of it is done, and how much there is. ExportError, FormatError or
     ResourceError, naming the file, if the model cannot be translated; UsageError for an invalid preprocessing rule.
 

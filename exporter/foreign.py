@@ -13,7 +13,8 @@ from typing import Callable, List, NamedTuple, Optional
 
 from runtime_arm.errors import FormatError
 from runtime_arm.pair.archive import PAIR_FOLDER
-from runtime_arm.pair.metadata import MODEL, is_pair
+from runtime_arm.pair.metadata import MODEL
+from runtime_arm.pair.places import is_pair
 
 HEAD = 4096  # bytes read to recognise a file
 
@@ -153,6 +154,8 @@ def _archive(path: Path) -> str:
     names = _names(path)
     if names is None:
         return "a damaged zip archive; download the file anew"
+    if is_pair(path):
+        return f"a pair already; {PAIR}"
     if is_program(path):
         return f"a torch.export archive (.pt2); armnet reads it where PyTorch is installed: {TORCH_PACKAGES}"
     if any(name.endswith("/data.pkl") for name in names):

@@ -65,22 +65,22 @@ def optimize(
 ) -> Pair:
     """Returns a pair that computes the same at less cost. Optimising its result again changes nothing.
 
-    Branches, loops and sequences that are known are taken apart first (see ``optimize.untangling``). Nets in ONNX's QDQ
-    form then compute on integers, and the report says how many of these differ by one step (see
-    ``optimize.integer_steps``); operators on float16 compute in float32 where no kernel is fast otherwise (see
-    ``optimize.half_steps``). All else is held against the plain pair before it is returned (see
-    ``optimize.equivalence``); where that is not possible, the report says so.
+    First, branches, loops and sequences are simplified as far as they are known (see ``optimize.untangling``). Then
+    nets in ONNX's QDQ form are made to compute on integers, and the report says how many results differ by one step
+    (see ``optimize.integer_steps``). Operators on float16 compute in float32 if no kernel is fast otherwise (see
+    ``optimize.half_steps``). The result of all other steps is compared with the plain pair before it is returned (see
+    ``optimize.equivalence``). If that is not possible, the report says so.
 
     How it runs. engines, accuracy, threads, device: as for ``pick_engines``. shapes: examples of input shapes that the
-    pair leaves open, for measuring and trying out; by default the size of pictures that model.json states. The result
-    runs with every other shape, too, with which the pair does.
+    pair leaves open, for measurements and comparisons; by default the size of pictures that model.json states. The
+    result also runs with every other shape with which the pair runs.
 
-    What may be changed. caffe2_compatible: use only operators and encodings that Caffe2 has. keep_biases: let no blob
-    hold its values less a bias (see ``shift_biases``). keep_order: do not move operators to save memory.
+    What may be changed. caffe2_compatible: use only operators and encodings that Caffe2 has. keep_biases: do not move
+    biases to later operators (see ``shift_biases``). keep_order: do not move operators to save memory.
     merge_parallel: merge 1x1 convolutions that read the same blob.
 
     What you learn. report: collects what was done and what was refused. progress: called with what is being done, how
-    many of these are done, and of how many. paranoid: try the result in poisoned memory (see
+    many of these are done, and of how many. paranoid: run the result with free memory poisoned (see
     ``runtime_arm.execution.paranoid``). stop_after: make at most this many steps, to find the one that spoils a result.
 
     OptimizationError, naming the step or the operator, if one changed what the net computes. UsageError for options

@@ -99,7 +99,7 @@ def require_equal(
         shown = trials.outputs(both.result, specs) if sample.first else None
         both.require_outputs(specs, sample, _outputs(both.result, sample.feeds) if shown is None else shown)
         if sample.random and not compared:
-            report.notes.append(f"of {', '.join(sample.random)} no values were compared: they are others in every run")
+            report.notes.append(f"of {', '.join(sample.random)} no values were compared: they differ from run to run")
         compared += 1
         if compared == SAMPLES:
             break

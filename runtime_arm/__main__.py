@@ -1,4 +1,4 @@
-"""``python -m runtime_arm PAIR ...``: does for a pair's folder what a bundle does for itself."""
+"""``python -m runtime_arm PAIR ...``: does for a pair what a bundle does for itself."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from runtime_arm.errors import ResourceError, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
 Chunk = Union[bytes, memoryview]
+_ZIP = b"PK\3\4"
 OWN_PAGES = 1 << 14  # bytes of an array from which on pages of its own are worth the call
 
 
@@ -32,6 +33,19 @@ def one_line_errors(path: AnyPath) -> Iterator[None]:
         yield
     except OSError as error:
         raise ResourceError(f"{os.fspath(path)}: {error.strerror or error}") from error
+
+
+def is_zip(path: AnyPath) -> bool:
+    """Whether the content of a file begins like that of a zip file. That of a bundle does not."""
+    if not os.path.isfile(path):
+        return False
+    with one_line_errors(path), open(path, "rb") as file:
+        return file.read(len(_ZIP)) == _ZIP
+
+
+def is_zip_name(path: AnyPath) -> bool:
+    """Whether what is written to this path becomes a zip file."""
+    return os.fspath(path).lower().endswith(".zip")
 
 
 def map_file(path: AnyPath) -> memoryview:

@@ -28,5 +28,6 @@ def test_figures_of_the_digits(tmp_path: Path, shared: Path) -> None:
     assert row["full same"] == row["int8 same"] == 1
     assert row["full dB"] > row["onnxruntime dB"] > 30
     assert row["int8"] > 3.88
+    assert row["int8 zip"] > 4 > row["int8 zips"] > row["int8 folder"] > 3.7
     csv.write_text(csv.read_text().replace("digits,digits", "digits,kept"))
     assert "kept" in run(csv).stdout, "what is in the file is not measured again"

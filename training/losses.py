@@ -56,7 +56,7 @@ class Softmax(Loss):
         if not 0 <= self.smoothing < 1:
             raise UsageError(f"smoothing must be at least 0 and less than 1, got {self.smoothing:g}")
         if self.class_weights is not None and (self.weights or self.probabilities):
-            raise UsageError("class_weights go neither with weights of samples nor with probabilities")
+            raise UsageError("class_weights cannot be combined with weights of samples or with probabilities")
 
     @property
     def label_dtype(self) -> str:

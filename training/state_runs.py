@@ -99,7 +99,7 @@ class StateRuns:
             run = self._net_run(plan)
             segment = run.plan(self._values, given, wanted)
             if segment.border is not None:
-                raise UsageError("memory: sizes of blobs depend on data, so nobody knows what a step takes")
+                raise UsageError("memory: sizes of blobs depend on data, so the memory of a step is not known")
             least = segment.arena_nbytes
             if least <= self._memory:
                 return run

@@ -1,4 +1,4 @@
-"""Time an inference, beside other runtimes if you like, and say how far the figures can be trusted.
+"""Measure how long an inference takes, also with other runtimes, and say how far the figures can be trusted.
 
   armnet bench squeezenet
   armnet bench squeezenet --against onnxruntime,tflite,reference --threads 1,2
@@ -6,10 +6,10 @@
   armnet bench squeezenet --device cuda:0                the device beside the processor alone
   armnet bench squeezenet_fast --against onnxruntime --model squeezenet.onnx --runs 50 --json
 
-The runtimes take turns, so that noise hits all of them alike. The others run the model that the pair was made from, if
-it lies beside the pair or --model names it; otherwise they run the pair, written as ONNX or TFLite; MNN and ncnn what
-their own converters make of ONNX. "reference" is the reference evaluator of the package onnx, "all" every runtime that
-is installed but that one. Answers are compared before anything is timed.
+The runtimes take turns, so that noise affects all of them alike. The other runtimes run the model that the pair was
+made from, if it lies beside the pair or --model names it. Otherwise they run the pair, written as ONNX or TFLite. MNN
+and ncnn run what their own converters make of the ONNX file. "reference" is the reference evaluator of the package
+onnx, and "all" means every other runtime that is installed. Answers are compared before anything is timed.
 
   ratio        armnet's time divided by the other's: below 1 armnet is faster
   CPU ms       processor time, including that of worker processes

@@ -1,13 +1,14 @@
-"""List what is kept on disk to be fast the next time, and empty it.
+"""List what armnet keeps on disk, to be fast the next time, and empty it.
 
   armnet cache
   armnet cache --empty                   pairs of other formats, programs (compiled kernels), code of bundles, plans
   armnet cache --empty pairs             one of them alone
   armnet cache --empty everything        emulated machines, too
 
-The cache lies in $ARMNET_CACHE, else in $XDG_CACHE_HOME/armnet, else in ~/.cache/armnet. Pairs, programs, code and
-plans together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set): what was not used for longest goes first.
-Whatever is removed is made again when it is needed. The table names the models that were used last, --json all entries.
+The cache is in $ARMNET_CACHE, or else in $XDG_CACHE_HOME/armnet, or else in ~/.cache/armnet. Pairs, programs, code and
+plans together take at most $ARMNET_CACHE_LIMIT bytes (2G if it is not set). What has not been used for the longest time
+is removed first, and is made again when it is needed. The table names the models that were used last; --json lists all
+entries.
 """
 
 from __future__ import annotations

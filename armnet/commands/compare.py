@@ -1,6 +1,6 @@
-"""Run the original model beside the pair and name the first blob that differs, with a likely cause.
+"""Compare a pair with the original model, and name the first blob that differs, with a likely cause.
 
-Where all blobs agree and the answer is wrong, --picture and --label find what is wrong with the input.
+If all blobs agree and the answer is still wrong, --picture and --label find what is wrong with the input.
 
   armnet compare squeezenet.onnx squeezenet
   armnet compare squeezenet.onnx squeezenet --input dog.npy
@@ -10,9 +10,9 @@ Where all blobs agree and the answer is wrong, --picture and --label find what i
   armnet compare squeezenet.onnx --picture dog.jpg --label "golden retriever" --labels imagenet.txt
                                                     what is mixed up: RGB and BGR, the range, mean and std, the fit?
 
-The original is run by onnxruntime, by LiteRT with its reference kernels, or, for Caffe, by OpenCV 4. Caffe2 models and
-pairs are run by armnet's own reference kernels. Random inputs are several samples, each wider than the one before.
-Exit status: 0 if all blobs agree, 1 if one differs or the picture gets a wrong answer.
+onnxruntime runs an ONNX original, LiteRT with its reference kernels a TFLite one, and OpenCV 4 a Caffe one. armnet's
+own reference kernels run Caffe2 models and pairs. Random inputs are several samples, each with a wider range than the
+one before. Exit status: 0 if all blobs agree, 1 if one differs or the picture gets a wrong answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help=f"the original: {MODELS}, or the folder of a pair; then the pair made from it, or a bundle (default: what "
+        help=f"the original: {MODELS}, or a pair; then the pair made from it, or a bundle (default: what "
         "armnet export makes of it); armnet optimize --keep-biases leaves more blobs to compare",
     )
     add_inputs(parser)
@@ -49,10 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=int, default=3, metavar="N", help="how many random inputs (default: %(default)s)"
     )
     parser.add_argument(
-        "--statistics", action="store_true", help="list every blob: least, most, mean, share of zeros, NaN; both sides"
+        "--statistics",
+        action="store_true",
+        help="list every blob with its minimum, maximum, mean, share of zeros, and NaN; for both sides",
     )
-    parser.add_argument("--picture", metavar="FILE", help="a picture of which you know what the answer should be")
-    parser.add_argument("--label", metavar="CLASS", help="what the answer should be: the name or the number of a class")
+    parser.add_argument("--picture", metavar="FILE", help="a picture whose right answer you know")
+    parser.add_argument("--label", metavar="CLASS", help="the right answer: the name or the number of a class")
     parser.add_argument("--labels", metavar="FILE", help="a file with one label per line (default: the pair's labels)")
     parser.add_argument(
         "--preprocessing", metavar="RULE", help="how you prepare the picture (default: as the pair's model.json says)"

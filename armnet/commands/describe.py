@@ -1,4 +1,4 @@
-"""Say what a pair takes and what its outputs mean, and store that in its model.json.
+"""Show what the inputs and outputs of a pair mean, or change that in its model.json.
 
   armnet describe PAIR                                          what is stored, and what the net itself shows
   armnet describe PAIR --task yolov8 --labels coco.txt          the outputs are boxes as YOLOv8 writes them
@@ -6,8 +6,8 @@
   armnet describe PAIR --preprocessing imagenet                 or caffe, 0..1, -1..1, yolo, ..., a JSON file
   armnet describe PAIR --set threshold=0.4 outputs.boxes=out0   single parameters of the decoder
 
-A task is a kind of result (classes, boxes, mask, keypoints, image, depth, embedding, text, sound events, tensors) or
-the name of a decoder, a family of networks.
+A task is a kind of result (classes, boxes, mask, keypoints, image, depth, embedding, text, sound events, tensors), or
+the name of a decoder, which stands for a family of networks.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
-    from runtime_arm.pair.metadata import is_pair
+    from runtime_arm.pair.places import is_pair
 
     pair = pair_of(args.pair)
     changed = bool(args.task or args.set or args.labels or args.preprocessing)
     if changed:
         if not (len(args.pair) == 1 and is_pair(args.pair[0])):
-            raise UsageError(f"{args.pair[0]}: only the folder of a pair can be changed; armnet export makes one")
+            raise UsageError(f"{args.pair[0]}: only a pair can be changed; armnet export makes one")
         pair = _described(pair, args)
     with Model(pair, threads=1, notice=lambda text: note(f"armnet: {text}")) as model:
         facts = _facts(model)
@@ -82,7 +82,7 @@ def _described(pair: Pair, args: argparse.Namespace) -> Pair:
     for word in args.set:
         _set(entry, word)
     if args.set and "decoder" not in entry:
-        raise UsageError("--set changes the decoder's parameters; give --task first, for the net shows none")
+        raise UsageError("--set changes the decoder's parameters; give --task first, because the net shows none")
     if entry:
         meta["result"] = entry
     with Model(pair.replace(meta=meta), labels, threads=1, notice=_quiet) as model:

@@ -1,4 +1,4 @@
-"""Test, run, time and count on other machines: emulated ARM, or a Raspberry Pi or phone over ssh.
+"""Test, run and time on other machines: emulated ARM, or a Raspberry Pi or phone over ssh. Count instructions.
 
   armnet device list                                            what a TARGET can be
   armnet device test emulated:arm64 emulated:armhf              run the test suite on two targets
@@ -10,8 +10,8 @@
   armnet device count                                           count the networks that have a budget
   armnet device prepare                                         make the emulated machines now
 
-A target gets the runtime and the files that it needs in a folder of its own, which is removed at the end. Over ssh it
-needs Python 3.9 and NumPy, and pytest for "test"; keys and known hosts are those of ssh.
+armnet copies the runtime and the files that it needs into a new folder on the target, and removes the folder at the
+end. A target over ssh needs Python 3.9 and NumPy, and pytest for "test"; keys and known hosts are those of ssh.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import signal
 
-from armnet.arguments import FILES, add_json, add_pair
+from armnet.arguments import FILES, add_connection, add_json, add_pair
 from runtime_arm.errors import ArmnetError
 
 TARGET = "a machine, as armnet device list names it"
@@ -105,7 +105,7 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
         help="give local and emulated targets PoCL, a driver that runs OpenCL on processors, so that kernels of GPUs "
         "are tested, too",
     )
-    _add_connection(parser)
+    add_connection(parser)
     add_json(parser)
 
 
@@ -116,21 +116,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="OUT.npz", help="write the outputs to this file, those of several runs stacked"
     )
     parser.add_argument("--top", type=int, metavar="K", help="print the K best answers (default: 5 with labels)")
-    _add_connection(parser)
+    add_connection(parser)
     add_json(parser)
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
     _add_target_and_pair(parser)
     parser.add_argument("--runs", type=int, default=20, metavar="N", help="inferences to time (default: %(default)s)")
-    _add_connection(parser)
+    add_connection(parser)
     add_json(parser)
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=TARGET)
     add_pair(parser, optional=True)
-    _add_connection(parser)
+    add_connection(parser)
     add_json(parser)
 
 
@@ -162,15 +162,6 @@ def _add_prepare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--key", action="store_true", help="make nothing and print the hash of all recipes")
     add_json(parser)
-
-
-def _add_connection(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--timeout", type=float, default=900.0, metavar="SECONDS", help="for one program (default: %(default)g)"
-    )
 
 
 def _add_target_and_pair(parser: argparse.ArgumentParser) -> None:

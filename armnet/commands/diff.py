@@ -1,13 +1,13 @@
-"""Hold two variants of a model side by side on data: how right they are, where their numbers part, what they cost.
+"""Compare two variants of a model on data: their accuracy, where their numbers differ, and what they cost.
 
   armnet diff squeezenet squeezenet_int8 photos/            folders of pictures, .npz, .npy, or what evaluate takes
-  armnet diff squeezenet.onnx squeezenet.tflite photos/     each prepares the pictures as it wants them
+  armnet diff squeezenet.onnx squeezenet.tflite photos/     each prepares the pictures in its own way
   armnet diff digits digits_int8 held_back.npz --html diff.html      a page with plots
   armnet diff digits digits_int8 held_back.npz --count cortex-a72    instructions on an emulated CPU, too
 
-Where the data says what is true, both are evaluated on it. The signal-to-noise ratio (dB) of a blob tells how far B's
-numbers are from A's: 20 dB is a tenth of their size, 40 dB a hundredth. Only blobs that both nets have are listed.
-armnet compare finds the operator that is wrong; diff tells what a change of format or precision costs.
+If the data has known answers, the accuracy of both is measured. The signal-to-noise ratio (dB) of a blob says how far
+B's numbers are from A's: 20 dB is a tenth of their size, 40 dB a hundredth. Only blobs that both nets have are listed.
+armnet compare finds an operator that is wrong; armnet diff shows what a change of format or precision costs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LISTED = 20  # blobs in the printed table: those with the most noise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help=f"the first variant: {MODELS}, a bundle, or the folder of a pair")
+    parser.add_argument("a", metavar="A", help=f"the first variant: {MODELS}, a bundle, or a pair")
     parser.add_argument("b", metavar="B", help="the second variant")
     parser.add_argument("data", metavar="DATA", help=f"{FILES}; or examples whose answers are known, as evaluate takes")
     parser.add_argument(

@@ -1,10 +1,10 @@
-"""Describe this machine: its processor, what slows it down, whether a network fits and how long an inference takes.
+"""Describe this machine: its processor, what slows it down, whether a network fits, and how long an inference takes.
 
   armnet doctor
   armnet doctor PAIR
   armnet device doctor ssh://pi@raspberrypi.local PAIR     the same for another machine
 
-Needs NumPy alone.
+Needs only NumPy.
 """
 
 from __future__ import annotations

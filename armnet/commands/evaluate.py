@@ -1,4 +1,4 @@
-"""Say how right a model is, on examples whose answers are known.
+"""Measure the accuracy of a model on examples with known answers.
 
   armnet evaluate PAIR photos/                         a folder of pictures or sounds for each class
   armnet evaluate model.onnx held_back.npz             images and labels
@@ -21,8 +21,8 @@ DATA is one of these:
                     the number of a class in each pixel; 255 does not count
   .csv, .tsv, .txt  a line for each file: its path, and the class, word or line of writing that is true of it
 
-An evaluation that is interrupted goes on where it was when it is started again. Exit status: 0, 1 if a bound of --must
-is broken or an example could not be answered, 2 for a mistake in what was asked.
+If an evaluation is interrupted, start it again: it continues where it was. Exit status: 0, 1 if a bound of --must is
+broken or an example could not be answered, 2 for a mistake in the command.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Dict, List
 
 from armnet.arguments import (
     PAIR,
+    add_connection,
     add_device,
     add_json,
     add_labels_and_task,
@@ -57,34 +58,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="METRIC=BOUND",
-        help="exit with 1 unless top1, top5, map, map50, miou, accuracy, error_rate, agreement, ... are as good",
+        help="exit with 1 unless top1, top5, map, map50, miou, accuracy, error_rate, agreement, ... keep this bound",
     )
     parser.add_argument(
-        "--against", default="", metavar="LIST", help="also by onnxruntime, tflite, which run the original model"
+        "--against", default="", metavar="LIST", help="also evaluate the original model, with onnxruntime or tflite"
     )
     parser.add_argument("--model", metavar="FILE", help="the original for --against (default: the pair's source)")
     parser.add_argument(
         "--on",
         default="",
         metavar="LIST",
-        help="also on targets, as armnet device list names them, such as emulated:arm64",
+        help="also evaluate on these targets, such as emulated:arm64; armnet device list names them",
     )
-    parser.add_argument(
-        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=900.0,
-        metavar="SECONDS",
-        help="for one program on a target (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="a scheduler of Dask to answer instead of this process, or local:N"
-    )
+    add_connection(parser)
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers evaluate, or local:N")
     parser.add_argument("--count", type=int, metavar="N", help="evaluate N examples, spread evenly (default: all)")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures of what went wrong")
-    parser.add_argument("--fresh", action="store_true", help="start again, whatever an interrupted run has answered")
+    parser.add_argument(
+        "--fresh", action="store_true", help="start from the beginning, even if an interrupted run could be continued"
+    )
     add_labels_and_task(parser)
     add_shapes(parser, "shapes of inputs where the pair leaves sizes open")
     add_threads(parser)

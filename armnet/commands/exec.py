@@ -4,9 +4,9 @@
   armnet exec -m package.module --option
   armnet exec command                  a command that is a Python script
 
-The program's imports of onnxruntime, tflite_runtime, ai_edge_litert, caffe and caffe2 get armnet's stand-ins, even
-where the packages themselves are installed; so do the programs that it starts. tensorflow is replaced in files that use
-tf.lite. docs/standins.md says what holds. Needs NumPy alone; for Caffe's files, protobuf.
+When the program imports onnxruntime, tflite_runtime, ai_edge_litert, caffe or caffe2, it gets armnet's stand-ins, even
+if the packages themselves are installed. So do programs that it starts. tensorflow is replaced in files that use
+tf.lite. docs/standins.md says what works. Needs only NumPy, and protobuf for Caffe's files.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="+", metavar="MODEL", help=f"{MODELS}; with --to also a pair")
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR", help="the folder to write, or the file")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="PAIR", help="the folder or the .zip to write, or the file"
+    )
     parser.add_argument(
         "--to",
         choices=["pair", "onnx", "tflite", "caffe2"],
@@ -67,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         "--decoder",
         metavar="TASK",
-        help="what the outputs mean, where the net does not show it: classes, boxes, mask, ..., or a decoder; stored",
+        help="what the outputs mean, if the net does not show it: classes, boxes, mask, ..., or a decoder; stored",
     )
     add_json(parser)
 
@@ -78,13 +80,13 @@ def run(args: argparse.Namespace) -> int:
     if args.shape:
         raise UsageError("--shape is only for other formats; a pair leaves open the sizes that its source leaves open")
     from armnet.console import note, print_json, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.weights import weights_nbytes
     from exporter import export
     from runtime_arm.app.display import shape_text, size
     from runtime_arm.app.labels import read_labels
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     options: Dict[str, Any] = {
         "preprocessing": args.preprocessing,
         "task": args.task,
@@ -120,14 +122,14 @@ _OURS_ALONE = {"UnpackInt4": "int4", "UnpackBlocks": "int4", "UnpackPalette": "p
 def _to_file(args: argparse.Namespace) -> int:
     """Writes a model, or a pair, in another format."""
     from armnet.console import note, print_json, progress
-    from armnet.model_files import check_pair_folder, is_source
+    from armnet.model_files import check_pair_output, is_source
     from exporter import export
     from runtime_arm.app.display import size
     from runtime_arm.pair.pair import Pair
 
     _check_file_options(args)
     if args.to == "caffe2":
-        check_pair_folder(args.output)
+        check_pair_output(args.output)
     with progress("export") as report:
         sources = _files(args.model)
         pair = (
@@ -169,6 +171,7 @@ def _written(pair: Pair, args: argparse.Namespace) -> List[Path]:
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
     from exporter.to_caffe2.export import to_caffe2
+    from runtime_arm.files import is_zip_name
 
     shapes = parse_shapes(args.shape)
     if args.to == "onnx":
@@ -176,6 +179,8 @@ def _written(pair: Pair, args: argparse.Namespace) -> List[Path]:
     if args.to == "tflite":
         return save_tflite(pair, args.output, shapes=shapes)
     to_caffe2(pair, shapes).save(args.output)
+    if is_zip_name(args.output):
+        return [Path(args.output)]
     return [Path(args.output) / name for name in ("init_net.pb", "predict_net.pb")]
 
 
@@ -210,14 +215,12 @@ def _fitting_labels(pair: Pair, source: str) -> Pair:
 def _with_what_was_stored(pair: Pair, folder: str) -> Pair:
     """The pair with the labels, the preprocessing and the result of the pair that it replaces, if it is one of the same
     source and has none of its own; says what is kept and what is dropped."""
-    from pathlib import Path
-
     from armnet.console import note
     from runtime_arm.errors import ArmnetError
-    from runtime_arm.pair.metadata import MODEL
     from runtime_arm.pair.pair import Pair
+    from runtime_arm.pair.places import is_pair
 
-    if not (Path(folder) / MODEL).is_file():
+    if not is_pair(folder):
         return pair
     try:
         before = Pair.load(folder)

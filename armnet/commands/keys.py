@@ -1,12 +1,12 @@
-"""Make keys that sign bundles, and tell what a key or a signed bundle is.
+"""Make keys to sign bundles, and show who signed a bundle.
 
   armnet keys new anna                     anna.key, which signs and stays secret, and anna.pub, which is handed out
   armnet pack digits -o digits.pyz --sign anna.key
   armnet keys show digits.pyz anna.pub     who signed it, and the fingerprints of keys
   armnet run digits.pyz photo.png --require-signature anna.pub
 
-Keys are Ed25519. Making them and signing needs the package cryptography; verifying needs nothing. A file of public keys
-has a line for each: armnet-ed25519 BASE64 NAME.
+Keys are Ed25519. To make them and to sign, you need the package cryptography; verifying needs no package. A file of
+public keys has one line per key: armnet-ed25519 BASE64 NAME.
 """
 
 from __future__ import annotations

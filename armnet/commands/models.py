@@ -1,4 +1,4 @@
-"""List models that others have published, and fetch them ready to use.
+"""List published models, and download them ready to use.
 
   armnet models                            what there is, with tasks, sizes and licences
   armnet models show yunet                 where it comes from, how accurate its makers say it is
@@ -6,8 +6,8 @@
   armnet models fetch yunet --files -o original       the files as they were published
   armnet models fetch my-net --catalogue mine.json    from a catalogue of your own, a JSON file
 
-Files are fetched over HTTPS, held against their SHA-256 and kept in the cache, so the second time needs no network. A
-fetch that was interrupted goes on where it was. The licences are those of the models' makers.
+Files are downloaded over HTTPS, checked against their SHA-256 and kept in the cache, so the second time needs no
+network. An interrupted download continues where it stopped. The licences are those of the models' makers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ACTION",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to show or to fetch")
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="the folder to write (default: the model's name)")
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER", help="the folder to write, or a .zip (default: the model's name)"
+    )
     parser.add_argument("--files", action="store_true", help="write the published files instead of a pair")
     parser.add_argument("--task", metavar="TASK", help="list models of this task alone: classes, boxes, faces, ...")
     parser.add_argument(
@@ -113,13 +115,13 @@ def _show(args: argparse.Namespace, entries: List[Entry]) -> int:
 def _fetch(args: argparse.Namespace, entries: List[Entry]) -> int:
     from armnet.catalogue.ready import fetch_files, ready_pair, save_files
     from armnet.console import print_json, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
 
     done = []
     for entry in entries:
         folder = args.output or entry.name
         if not args.files:
-            check_pair_folder(folder)
+            check_pair_output(folder)
         with progress(f"fetch {entry.name}") as report:
             files = fetch_files(entry, args.mirror, report)
             if args.files:

@@ -22,7 +22,7 @@ from armnet.arguments import add_json, add_pair, add_shapes
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write, or a .zip")
     parser.add_argument(
         "--engines",
         default="auto",
@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shapes(parser, "examples of input shapes, where the pair leaves sizes open")
     parser.add_argument("--caffe2-compatible", action="store_true", help="use no operator that Caffe2 lacks")
     parser.add_argument(
-        "--keep-biases", action="store_true", help="keep every blob as in the source: move no bias to a later operator"
+        "--keep-biases",
+        action="store_true",
+        help="keep every blob as in the source: do not move biases to later operators",
     )
     parser.add_argument("--keep-order", action="store_true", help="do not move operators to save memory")
     parser.add_argument(
@@ -74,12 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.opening import pair_of
     from armnet.shapes import parse_shapes
     from optimize import Report, optimize
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     pair, report = pair_of(args.pair, plain=True), Report()
     with progress("optimize") as bar:
         result = optimize(

@@ -1,4 +1,4 @@
-"""Pack a pair, the runtime and a self-test into one file, which runs wherever there is Python 3.9 and NumPy.
+"""Pack a pair, the runtime and a self-test into one file that runs wherever there is Python 3.9 and NumPy.
 
   armnet pack squeezenet -o squeezenet.pyz
   python3 squeezenet.pyz dog.jpg
@@ -8,7 +8,7 @@
   armnet pack squeezenet --teachable -o teachable.pyz
   python3 teachable.pyz --teach mugs/ --output mugs.pyz        mugs/hers/*.jpg, mugs/his/*.jpg, ...
 
-The file holds the operators that the network uses, and a sample with the outputs that this machine computed.
+The file holds only the operators that the network uses, and a sample with the outputs that this machine computed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="the seed of a random sample (default: %(default)s)"
     )
+    parser.add_argument("--compress", action="store_true", help="a smaller file, which starts a little later")
     parser.add_argument("--sign", metavar="KEY", help="sign the file with this secret key")
     parser.add_argument(
-        "--verify", metavar="KEYS", help="pack nothing: hold a bundle against a file or folder of public keys"
+        "--verify", metavar="KEYS", help="pack nothing: check a bundle against a file or folder of public keys"
     )
     parser.add_argument(
         "--teachable", action="store_true", help="the file can be taught new classes where it runs, without armnet"
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     sample = read_single_run(args.sample, pair.inputs, pair.meta.get("preprocessing") or {}) if args.sample else None
     if args.teachable:
         pair = _teachable(pair, args.cut)
-    pack(pair, args.output, sample, args.seed, key, args.teachable)
+    pack(pair, args.output, sample, args.seed, key, args.teachable, args.compress)
     nbytes = os.path.getsize(args.output)
     if args.json:
         print_json("pack", {"bundle": args.output, "nbytes": nbytes, "signed_by": key and key.public.fingerprint})

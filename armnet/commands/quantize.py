@@ -1,13 +1,13 @@
-"""Make a pair smaller: store weights, and compute activations if you like, in fewer bits.
+"""Make a pair smaller: store weights, and if you like compute activations, in fewer bits.
 
   armnet quantize PAIR -o PAIR2                                 int8 weights: a quarter of the bytes
   armnet quantize PAIR -o PAIR2 --weights float16               half of the bytes
-  armnet quantize PAIR -o PAIR2 --activations dynamic           the same; products of integers, made while it runs
+  armnet quantize PAIR -o PAIR2 --activations dynamic           the same; layers quantise their inputs while it runs
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/
                                                                 integers, as TensorFlow Lite computes them; layers stay
                                                                 float until every output is within 25 dB
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --snr none
-                                                                integers throughout, whatever the outputs are
+                                                                integers throughout, however noisy outputs become
   armnet quantize PAIR -o PAIR2 --activations int8 --data held_back.npz --must top1=0.99
                                                                 the same, until 99 % of the pair's top-1 are kept
   armnet quantize PAIR -o PAIR2 --activations int8 --data photos/ --html report.html
@@ -15,9 +15,9 @@
   armnet quantize PAIR -o PAIR2 --write-table layers.txt        what was done to each layer, to be edited
   armnet quantize PAIR -o PAIR2 --table layers.txt              what to do with each layer
 
-Weights alone need no data, and the net runs as fast as before: they become floats again when it is loaded. Give the
-pair as it was exported: the result is optimised, too. What is found on the data is kept in PAIR2.calibration until
-PAIR2 is written: killed and started again, the command goes on.
+Quantising only the weights needs no data, and the net runs as fast as before: weights become floats again when it is
+loaded. Give the pair as it was exported: the command optimises it, too. It keeps what it finds on the data in
+PAIR2.calibration until it has written PAIR2. If it is killed, start it again: it continues where it stopped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TIMED = 5  # runs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write, or a .zip")
     _add_formats(parser)
     _add_data(parser)
     _add_targets(parser)
@@ -76,23 +76,23 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per-tensor",
         action="store_true",
-        help="with integer activations: one scale for a whole weight, as Caffe2 wants it, not one for each filter",
+        help="with integer activations: one scale per weight tensor, as Caffe2 needs it, instead of one per filter",
     )
     parser.add_argument(
         "--equalize",
         choices=["auto", "on", "off"],
         default="auto",
-        help="with integer activations: let neighbouring layers share their ranges; auto: where the data says that it "
+        help="with integer activations: let neighbouring layers share their ranges; auto: where the data shows that it "
         "helps (default: %(default)s)",
     )
     parser.add_argument(
         "--rounding",
         choices=["data", "nearest"],
         default="data",
-        help="round weights to what changes least on the data, or each to the nearest (default: %(default)s)",
+        help="round weights so that results on the data change least, or each to the nearest (default: %(default)s)",
     )
     parser.add_argument(
-        "--keep-biases", action="store_true", help="do not let biases make up for what rounded weights shift"
+        "--keep-biases", action="store_true", help="do not correct biases for the shift that rounded weights cause"
     )
 
 
@@ -119,7 +119,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="METRIC=SHARE",
-        help="keep layers in float until the pair has this share of what top1, map, miou, ... were before",
+        help="keep layers in float until the pair keeps this share of its top1, map, miou, ...",
     )
     parser.add_argument(
         "--evaluate",
@@ -130,8 +130,10 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
 
 def _add_reports(parser: argparse.ArgumentParser) -> None:
     """Tables and pages, and the way in which weights are unpacked."""
-    parser.add_argument("--table", metavar="FILE", help="a table of layers: what each is stored and computed in")
-    parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was done")
+    parser.add_argument(
+        "--table", metavar="FILE", help="a table that says for each layer what to store and compute it in"
+    )
+    parser.add_argument("--write-table", metavar="FILE", help="write such a table of what was chosen")
     parser.add_argument("--html", metavar="FILE", help="write a page: error against bytes, and what each layer got")
     parser.add_argument(
         "--unpack",
@@ -143,20 +145,20 @@ def _add_reports(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.model_files import check_pair_folder, files_nbytes
+    from armnet.model_files import check_pair_output, files_nbytes
     from armnet.opening import pair_of
     from armnet.samples import samples_of
     from optimize.quantization import QuantizationReport
     from optimize.quantization.table import format_table
     from optimize.rewriting.unpacking import LOAD, with_unpacking
-    from runtime_arm.files import write_file
+    from runtime_arm.files import is_zip, write_file
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     for path in filter(None, (args.html, args.write_table)):
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise UsageError(f"{path}: its folder does not exist")
     pair, report = pair_of(args.pair, plain=True), QuantizationReport()
-    before = files_nbytes(args.pair)  # which may be where the result goes
+    before = None if is_zip(args.pair[0]) else files_nbytes(args.pair)  # which may be where the result goes
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
     result = _quantized(args, pair, samples, judge, kept if samples else None, report)
@@ -166,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write_table:
         write_file(args.write_table, [format_table((row.layer, row.choice) for row in report.layers).encode()])
     facts = _facts(args.output, pair, result, report)
-    facts["files_nbytes"] = {"before": before, "after": files_nbytes([args.output])}
+    facts.update(_files(pair, result, before, args.output))
     facts["unpacking"] = unpacking
     facts["metrics"] = None if judge is None else {"before": judge.before, "after": judge.metrics(result)}
     if args.html:
@@ -220,6 +222,19 @@ def _save(result: Any, output: str, kept: str) -> None:
         removed(kept)
         result.save(output)
     removed(kept)
+
+
+def _files(before: Any, after: Any, given: Optional[int], output: str) -> Dict[str, Optional[Dict[str, int]]]:
+    """What the files take, like compared with like: in the form of the output, and, if that is a zip file, in folders.
+
+    given: what the files of the model take, where they are not zipped."""
+    from armnet.model_files import folder_nbytes, zip_nbytes
+    from runtime_arm.files import is_zip_name
+
+    folders = {"before": folder_nbytes(before), "after": folder_nbytes(after)}
+    if is_zip_name(output):
+        return {"files_nbytes": {"before": zip_nbytes(before), "after": zip_nbytes(after)}, "unzipped_nbytes": folders}
+    return {"files_nbytes": {**folders, "before": given or folders["before"]}, "unzipped_nbytes": None}
 
 
 def _unpacking(pair: Any) -> Dict[str, Any]:
@@ -317,9 +332,11 @@ def _print(facts: Dict[str, Any]) -> None:
     print_table(*without_empty_columns(header, rows), right=["before", "after", "dB"])
     weights = facts["weights_nbytes"]
     print(f"\nweights: {size(weights['before'])} before, {size(weights['after'])} after")
-    files = facts["files_nbytes"]
-    earlier = "" if files["before"] is None else f"{size(files['before'])} before, "
-    print(f"files: {earlier}{size(files['after'])} after")
+    files, unzipped = facts["files_nbytes"], facts["unzipped_nbytes"]
+    line = f"files: {size(files['before'])} before, {size(files['after'])} after"
+    if unzipped is not None:
+        line += f", zipped both; {size(unzipped['before'])} and {size(unzipped['after'])} as folders"
+    print(line)
     if facts["output_snr"] is not None:
         print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")
     for when in ("load", "run") if facts["unpacking"] else ():

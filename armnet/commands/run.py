@@ -56,9 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--draw", metavar="DIR", help="write each picture with its result drawn over it to this folder")
     add_labels_and_task(parser)
-    parser.add_argument("--score", type=float, metavar="S", help="the least score that counts (default: the family's)")
+    parser.add_argument("--score", type=float, metavar="S", help="the lowest score that counts (default: the family's)")
     parser.add_argument(
-        "--every", type=int, default=1, metavar="N", help="of a video or camera, one frame in N (default: %(default)s)"
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="use every Nth frame of a video or camera (default: %(default)s)",
     )
     parser.add_argument("--count", type=int, metavar="N", help="stop after N inputs; a camera does not end by itself")
     add_shapes(parser, "shapes of inputs where the pair leaves sizes open")
@@ -68,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_threads(parser)
     add_device(parser)
-    parser.add_argument("--top", type=int, metavar="K", help="of a classifier, print the K best classes (default: 5)")
+    parser.add_argument("--top", type=int, metavar="K", help="for a classifier, print the K best classes (default: 5)")
     parser.add_argument(
         "--state",
         nargs="+",
@@ -193,7 +197,7 @@ def _explain(model: Model, record: Record, note: Callable[[str], None]) -> None:
         note(f"armnet: {model.fed}")
     labels = model.labels or getattr(record.answers[0].result, "labels", None)  # a decoder may know them
     if model.decoder.classes and labels is None:
-        note("armnet: classes are shown by their numbers, for the model brings no labels: --labels FILE names them")
+        note("armnet: classes are shown as numbers, because the model has no labels: --labels FILE names them")
     if model.decoder.kind == "tensors":
         note(
             "armnet: what these outputs mean is not known; say it with --task classes|boxes|mask|..., "

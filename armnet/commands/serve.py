@@ -7,8 +7,9 @@
   curl -F file=@photo.jpg -H 'Authorization: Bearer TOKEN' https://HOST:8000/predict
 
 The body of a request is a picture, a sound, an .npy, an .npz, a form with a file, or JSON, {"inputs": {NAME: lists}}.
-/openapi.json describes it. Browsers give a camera to https and to this machine alone; without, the page lets a phone
-take a picture and send it. The certificate of --https is signed by the server itself, so a browser asks once.
+/openapi.json describes it. A browser gives its camera only to https and to pages of its own machine. Without https, the
+page lets a phone take a picture and send it. With --https the server signs its certificate itself, so a browser asks
+once whether you trust it.
 """
 
 from __future__ import annotations
@@ -31,31 +32,43 @@ from runtime_arm.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to listen (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="0 for a free one (default: %(default)s)")
     parser.add_argument(
-        "--token", nargs="?", const="", metavar="WORD", help="answer only who has this word (default: a new one)"
+        "--host", default="127.0.0.1", metavar="HOST", help="the address to listen on (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="the port; 0 for any free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--token", nargs="?", const="", metavar="WORD", help="answer only requests with this token (default: a new one)"
     )
     parser.add_argument("--https", action="store_true", help="encrypt, with a certificate that the server signs itself")
     parser.add_argument("--certificate", metavar="FILE", help="encrypt with this certificate, PEM")
     parser.add_argument("--key", metavar="FILE", help="the key of --certificate, PEM")
     parser.add_argument(
-        "--most-bytes", type=int, default=20 << 20, metavar="N", help="of a request (default: %(default)s)"
+        "--most-bytes",
+        type=int,
+        default=20 << 20,
+        metavar="N",
+        help="the largest request, in bytes (default: %(default)s)",
     )
     parser.add_argument(
-        "--most-pixels", type=int, default=50_000_000, metavar="N", help="of a picture (default: %(default)s)"
+        "--most-pixels",
+        type=int,
+        default=50_000_000,
+        metavar="N",
+        help="the largest picture, in pixels (default: %(default)s)",
     )
     parser.add_argument(
         "--queue",
         type=int,
         default=16,
         metavar="N",
-        help="requests that may wait for their turn (default: %(default)s)",
+        help="how many requests may wait (default: %(default)s)",
     )
     add_labels_and_task(parser)
-    parser.add_argument("--score", type=float, metavar="S", help="the least score that counts (default: the family's)")
+    parser.add_argument("--score", type=float, metavar="S", help="the lowest score that counts (default: the family's)")
     parser.add_argument(
-        "--top", type=int, default=5, metavar="K", help="classes that are listed (default: %(default)s)"
+        "--top", type=int, default=5, metavar="K", help="how many classes to list (default: %(default)s)"
     )
     add_shapes(parser, "shapes of inputs where the pair leaves sizes open")
     add_threads(parser)
@@ -95,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         warm_up(model)
         url = f"{address.url}#token={token}" if token is not None else address.url
         if not is_local(args.host) and token is None:
-            note("armnet: whoever reaches this machine may use the model; --token keeps strangers out")
+            note("armnet: anybody who reaches this machine may use the model; --token keeps strangers out")
         facts = {"url": url, "token": token, "kind": model.decoder.kind}
         if certificate is not None:
             facts["fingerprint"] = certificate.fingerprint

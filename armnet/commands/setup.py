@@ -6,8 +6,8 @@
   armnet setup pi local --tests                         also what armnet device test needs
   armnet setup pi --script                              print the script, for "ssh ... bash -s" or to read it
 
-pi is any Debian: packages come from apt, by root or sudo, on 32 bits, too. ssh uses your configuration, keys and known
-hosts, and asks for passwords. Exit status: 0, or 2 if something could not be installed.
+"pi" works for any Debian, on 32 and 64 bits. It installs packages with apt, as root or with sudo. ssh uses your
+configuration, keys and known hosts, and asks for passwords. Exit status: 0, or 2 if something could not be installed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Put stand-ins for onnxruntime, TensorFlow Lite, Caffe or Caffe2 into this environment, or take them away.
+"""Install stand-ins for onnxruntime, TensorFlow Lite, Caffe or Caffe2 into this environment, or remove them.
 
   armnet standin install onnxruntime
   armnet standin remove onnxruntime
   armnet standin list
 
-After ``install``, programs of this environment import armnet's stand-in under the package's name, and pip and
-importlib.metadata take the package for installed, in the version whose interface the stand-in follows. ``remove`` takes
-everything away again. A package that is really installed stays untouched. Other programs would take the stand-in for
-tensorflow for the whole of it: it is installed only by its name.
+After ``install``, programs of this environment import armnet's stand-in under the package's name. pip and
+importlib.metadata find the package installed, in the version whose interface the stand-in follows. ``remove`` removes
+everything again. A package that is really installed is left alone. The stand-in for tensorflow is installed only if you
+name it, because other programs would take it for all of TensorFlow.
 """
 
 from __future__ import annotations

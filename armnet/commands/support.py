@@ -1,4 +1,4 @@
-"""Say, before conversion, which operators of a network cannot be translated.
+"""List the operators of a network that cannot be translated, before you translate it.
 
   armnet support model.onnx
   armnet support model.tflite

@@ -8,8 +8,8 @@
   armnet teach squeezenet.onnx --data mugs/ -o net --on ssh://pi@raspberrypi
   armnet teach words.tflite --data sounds/ -o net               a network that hears: sounds/yes/*.wav, sounds/no/*.wav
 
-The network's features stay as they are, and a new last layer learns to tell the classes apart; --fine-tune trains the
-layers before it, too. Features are computed once for each file and kept in the cache, so a run that was killed goes on
+The network's features stay as they are, and a new last layer learns to tell the classes apart. --fine-tune also trains
+layers before it. The features of each file are computed once and kept in the cache, so a run that was killed continues
 where it was. A part of each class is held out, and the result is judged by it.
 """
 
@@ -20,14 +20,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator
 
-from armnet.arguments import add_json, add_pair
+from armnet.arguments import add_connection, add_json, add_pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
-    parser.add_argument("--data", required=True, metavar="FOLDER", help="a folder with a folder of files a class")
-    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write")
-    parser.add_argument("--add-class", action="store_true", help="PAIR was taught: keep the classes it knows")
+    parser.add_argument(
+        "--data", required=True, metavar="FOLDER", help="a folder that has one folder of files per class"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="PAIR2", help="the folder to write, or a .zip")
+    parser.add_argument("--add-class", action="store_true", help="keep the classes that PAIR was taught before")
     parser.add_argument("--cut", metavar="BLOB", help="the blob with the features (default: what the last layer reads)")
     parser.add_argument(
         "--augment",
@@ -40,42 +42,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.2,
         metavar="SHARE",
-        help="the share to judge by (default: %(default)s)",
+        help="the share of the files to hold out and judge by (default: %(default)s)",
     )
     parser.add_argument(
-        "--epochs", type=int, default=200, metavar="N", help="passes over the files, at most (default: %(default)s)"
+        "--epochs", type=int, default=200, metavar="N", help="the most passes over the files (default: %(default)s)"
     )
-    parser.add_argument("--fine-tune", type=int, metavar="N", help="train the last N layers with weights, too")
+    parser.add_argument("--fine-tune", type=int, metavar="N", help="also train the last N layers that have weights")
     parser.add_argument(
         "--batch-norm",
         choices=["frozen", "train"],
         default="frozen",
-        help="statistics of the layers that are fine-tuned (default: %(default)s)",
+        help="the statistics of fine-tuned layers: stored ones, or those of the batch (default: %(default)s)",
     )
-    parser.add_argument("--rate", type=float, default=1e-4, metavar="X", help="of fine-tuning (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is chosen (default: %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=1e-4, metavar="X", help="the learning rate of fine-tuning (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="the seed of all random choices (default: %(default)s)"
+    )
     parser.add_argument(
         "--preprocessing", metavar="RULE", help="how pictures become the input (default: as the model says)"
     )
-    parser.add_argument("--on", metavar="TARGET", help="compute there, such as ssh://pi@host or emulated:arm64")
     parser.add_argument(
-        "--python", default="python3", metavar="PROGRAM", help="the Python to run over ssh (default: %(default)s)"
+        "--on", metavar="TARGET", help="compute on this target, such as ssh://pi@host or emulated:arm64"
     )
+    add_connection(parser)
     parser.add_argument(
-        "--timeout", type=float, default=900.0, metavar="SECONDS", help="for one program there (default: %(default)g)"
+        "--html", metavar="FILE", help="write a page with the curve, the confusion matrix and the worst pictures"
     )
-    parser.add_argument("--html", metavar="FILE", help="write a page: the curve, the confusion, the worst pictures")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json, print_table, progress
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.opening import pair_of
     from runtime_arm.app.teaching.augment import ways_of
     from training.teach.teaching import save, teach
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     pair = pair_of(args.pair, plain=True)
     with progress("teach") as bar, _place(args) as place:
         lesson = teach(

@@ -8,8 +8,8 @@
   armnet train --solver solver.prototxt                         Caffe's own files, its data layers and snapshots
   armnet train --solver solver.prototxt --data train=mugs/ --snapshot latest
 
-A part of the data is held out and judged after every epoch. Checkpoints lie in PAIR2.checkpoints while it runs: killed
-at any moment, the same command goes on where it was, and ends with the same weights.
+A part of the data is held out, and each epoch is judged by it. While the command runs, checkpoints are in
+PAIR2.checkpoints. If it is killed, start it again: it continues where it was, and ends with the same weights.
 
 Caffe's data layers take an LMDB, a list of pictures, HDF5, a folder of pictures for each class or an .npz.
 """
@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="DATA",
-        help="a folder of pictures a class, or an .npz; for Caffe's solvers also LAYER=DATA, instead of its source",
+        help="one folder of pictures per class, or an .npz; for Caffe's solvers also LAYER=DATA, instead of its source",
     )
-    parser.add_argument("-o", "--output", metavar="PAIR2", help="the folder to write")
+    parser.add_argument("-o", "--output", metavar="PAIR2", help="the folder to write, or a .zip")
     _add_net(parser)
     _add_solver(parser)
     _add_course(parser)
-    parser.add_argument("--html", metavar="FILE", help="write a page with the curve of losses")
+    parser.add_argument("--html", metavar="FILE", help="write a page with the loss curve")
     add_json(parser)
 
 
@@ -48,19 +48,22 @@ def _add_net(parser: argparse.ArgumentParser) -> None:
         metavar="LOSS",
         help="softmax, sigmoid, l1, l2, smooth_l1, ... (default: %(default)s)",
     )
-    parser.add_argument("--smoothing", type=float, metavar="SHARE", help="of the labels of softmax (default: 0)")
+    parser.add_argument("--smoothing", type=float, metavar="SHARE", help="label smoothing, for softmax (default: 0)")
     parser.add_argument(
         "--labels", metavar="KEY", help="the array of the labels in an .npz (default: labels, label, y)"
     )
-    parser.add_argument("--outputs", nargs="+", metavar="BLOB", help="what the loss takes (default: the first output)")
+    parser.add_argument(
+        "--outputs", nargs="+", metavar="BLOB", help="the inputs of the loss (default: the first output)"
+    )
     parser.add_argument("--trainable", nargs="+", metavar="NAME", help="parameters to train: fc*, ... (default: all)")
     parser.add_argument(
         "--batch-norm",
         choices=["auto", "train", "frozen"],
         default="auto",
-        help="of the batch where scale or bias is trained, everywhere, nowhere (default: %(default)s)",
+        help="where to use the statistics of the batch: auto, in layers whose scale or bias is trained; train, "
+        "everywhere; frozen, nowhere (default: %(default)s)",
     )
-    parser.add_argument("--from-scratch", action="store_true", help="draw new weights first")
+    parser.add_argument("--from-scratch", action="store_true", help="start from random weights")
     parser.add_argument(
         "--augment",
         default="none",
@@ -74,16 +77,14 @@ def _add_solver(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--solver", default="adam", metavar="SOLVER", help="sgd, adam, adamw, ..., or a solver.prototxt (default: adam)"
     )
-    parser.add_argument("--weights", metavar="FILE", help="a caffemodel that Caffe's solver begins with")
-    parser.add_argument("--snapshot", metavar="FILE", help="a solverstate to go on from; latest: the newest one")
+    parser.add_argument("--weights", metavar="FILE", help="a caffemodel with which Caffe's solver starts")
+    parser.add_argument("--snapshot", metavar="FILE", help="a solverstate to continue from; latest: the newest one")
     parser.add_argument("--rate", type=float, metavar="X", help="the learning rate (default: the solver's own)")
-    parser.add_argument("--momentum", type=float, metavar="X", help="of sgd and rmsprop (default: 0)")
-    parser.add_argument("--nesterov", action="store_true", default=None, help="Nesterov's momentum, of sgd")
-    parser.add_argument("--weight-decay", type=float, metavar="X", help="of weights (default: 0; of adamw 0.01)")
-    parser.add_argument("--clip-norm", type=float, metavar="X", help="the longest that all gradients together may be")
-    parser.add_argument(
-        "--iter-size", type=int, metavar="N", help="parts of a batch, one after the other, to save memory"
-    )
+    parser.add_argument("--momentum", type=float, metavar="X", help="momentum, for sgd and rmsprop (default: 0)")
+    parser.add_argument("--nesterov", action="store_true", default=None, help="Nesterov's momentum, for sgd")
+    parser.add_argument("--weight-decay", type=float, metavar="X", help="weight decay (default: 0; for adamw 0.01)")
+    parser.add_argument("--clip-norm", type=float, metavar="X", help="the largest norm of all gradients together")
+    parser.add_argument("--iter-size", type=int, metavar="N", help="compute each batch in N parts, to save memory")
     parser.add_argument(
         "--schedule",
         default="fixed",
@@ -93,19 +94,32 @@ def _add_solver(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_course(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epochs", type=int, default=10, metavar="N", help="passes (default: %(default)s)")
-    parser.add_argument("--steps", type=int, metavar="N", help="batches, instead of --epochs; rounded up to epochs")
-    parser.add_argument("--batch", type=int, default=32, metavar="N", help="samples a step (default: %(default)s)")
-    parser.add_argument("--hold-out", metavar="SHARE|DATA", default="0.2", help="to judge by (default: %(default)s)")
-    parser.add_argument("--patience", type=int, default=0, metavar="N", help="end after N epochs without a better one")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is chosen (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="cores (default: %(default)s)")
+    parser.add_argument(
+        "--epochs", type=int, default=10, metavar="N", help="passes over the data (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="number of batches, instead of --epochs; rounded up to whole epochs"
+    )
+    parser.add_argument("--batch", type=int, default=32, metavar="N", help="samples per step (default: %(default)s)")
+    parser.add_argument(
+        "--hold-out",
+        metavar="SHARE|DATA",
+        default="0.2",
+        help="data to judge each epoch by, or the share of the data to hold out (default: %(default)s)",
+    )
+    parser.add_argument("--patience", type=int, default=0, metavar="N", help="stop after N epochs without improvement")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="the seed of all random choices (default: %(default)s)"
+    )
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="cores to use (default: %(default)s)")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="what a step may take, 200M: activations that do not fit are computed again (default: no limit)",
+        help="the memory limit of a step, such as 200M; what does not fit is computed again (default: no limit)",
     )
-    parser.add_argument("--checkpoints", metavar="FOLDER", help="where they stay (default: removed at the end)")
+    parser.add_argument(
+        "--checkpoints", metavar="FOLDER", help="keep checkpoints here (default: they are removed at the end)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -145,11 +159,11 @@ def _run_caffe(args: argparse.Namespace) -> int:
 
 def _run_pair(args: argparse.Namespace) -> int:
     from armnet.console import note, print_json
-    from armnet.model_files import check_pair_folder
+    from armnet.model_files import check_pair_output
     from armnet.opening import pair_of
     from runtime_arm.app.model import Model
 
-    check_pair_folder(args.output)
+    check_pair_output(args.output)
     pair = pair_of(args.pair, plain=True)
     with Model(pair, preprocessing=args.preprocessing, notice=lambda text: note(f"armnet: {text}")) as model:
         learned, held, names = _samples(args, model)

@@ -43,7 +43,7 @@ class Cluster:
 
     def __init__(self, scheduler: str, model: Model, options: Options):
         if model.following:
-            raise UsageError("--scheduler: a worker runs one net; this model is several")
+            raise UsageError("--scheduler: a worker runs one net; this model has several")
         pair = self_contained(model)
         self.name = scheduler
         self._model = model

@@ -110,7 +110,7 @@ def _numbers(
             raise UsageError(f"{path}: none of its categories ({names}, ...) is a label of the model")
         missing = [name for key, name in categories.items() if key not in found]
         if missing:
-            notice(f"{path}: left out, for the model has no such label: {', '.join(missing[:10])}")
+            notice(f"{path}: left out, because the model has no such label: {', '.join(missing[:10])}")
         return found
     if count is None or count == len(categories):
         how = "in the order of their ids"

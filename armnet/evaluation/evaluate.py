@@ -134,7 +134,9 @@ def _result(
     known = [number for number in numbers if number in journal.known]
     todo = [number for number in numbers if number not in journal.known]
     if known:
-        notice(f"{place.name}: {len(known)} of {len(numbers)} examples are answered by an earlier run, which goes on")
+        notice(
+            f"{place.name}: {len(known)} of {len(numbers)} examples were answered by an earlier run, which is continued"
+        )
     start = time.monotonic()
     try:
         for done, (number, finding) in enumerate(place.findings(data.examples, todo) if todo else (), 1):
@@ -143,7 +145,7 @@ def _result(
             left = (len(todo) - done) / rate
             progress(f"{place.name}: {rate:.1f} a second, {left:.0f} s left", len(known) + done, len(numbers))
     except KeyboardInterrupt:
-        notice(f"{place.name}: {len(journal.known)} of {len(numbers)} examples are answered; the same again goes on")
+        notice(f"{place.name}: {len(journal.known)} of {len(numbers)} examples are answered; start again to continue")
         raise
     finally:
         journal.close()

@@ -31,7 +31,9 @@ class HeardMeasure:
         unknown = sorted({truth for truth in truths if plain_name(truth) not in known})
         if unknown:
             told = ", ".join(labels) if labels else SPEECH
-            raise UsageError(f"{source}: {unknown[0]!r} is nothing that the model hears, which is {told}, or {NOTHING}")
+            raise UsageError(
+                f"{source}: {unknown[0]!r} is not one of the sounds that the model knows: {told}, or {NOTHING}"
+            )
 
     def heard(self, finding: Finding) -> str:
         """The plain name of what lasts longest in a sound."""

@@ -44,7 +44,7 @@ def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
         numbers = class_numbers(sorted(set(words)), model_labels(model), model_count(model), path)
         truths, measure = [numbers[word] for word in words], ClassMeasure(model.labels)
     else:
-        raise UsageError(f"{path}: a list tells of classes, sounds or lines of writing, but the model gives {kind}")
+        raise UsageError(f"{path}: a list holds classes, sounds or lines of text, but the model gives {kind}")
     folder = os.path.dirname(path)
     files = [os.path.join(folder, file) for file, _ in rows]
     examples = [Example(row[0], file, truth) for row, file, truth in zip(rows, files, truths)]

@@ -42,7 +42,7 @@ def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     if not both:
         raise UsageError(f"{path}: no picture in {folders[0].name}/ has a mask of its name in {folders[1].name}/")
     if len(both) < len(pictures):
-        notice(f"{path}: {len(pictures) - len(both)} pictures are left out, for they have no mask")
+        notice(f"{path}: {len(pictures) - len(both)} pictures are left out, because they have no mask")
     two = all(set(np.unique(read_mask(masks[stem]))) <= {0, IGNORED} for stem in both[:_LOOKED_AT])
     if two:
         notice(f"{path}: the masks hold nothing but 0 and 255; 255 is taken for class 1")

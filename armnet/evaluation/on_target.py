@@ -56,7 +56,7 @@ class OnTarget:
         target: Optional[Callable[[], Target]] = None,
     ):
         if model.following:
-            raise UsageError(f"{name}: a target runs one net; this model is several")
+            raise UsageError(f"{name}: a target runs one net; this model has several")
         self.name = name
         self._model, self._options = model, options
         self._threads, self._timeout, self._keep = threads, timeout, keep

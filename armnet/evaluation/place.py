@@ -70,7 +70,7 @@ def by_another_runtime(
 ) -> Here:
     """This process with another runtime in the place of armnet's: the same inputs, the same reading of the outputs."""
     if model.following:
-        raise UsageError("another runtime runs one net; this model is several")
+        raise UsageError("another runtime runs one net; this model has several")
     other = Model(self_contained(model), threads=1, notice=lambda text: None)
     other.infer = infer
     return Here(other, options, name, keep)

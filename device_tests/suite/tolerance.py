@@ -64,6 +64,15 @@ def assert_close(
     )
 
 
+def assert_each_close(actual: Any, expected: Any, *, terms: int = 1, what: str = "") -> None:
+    """AssertionError unless every float is close to the expected one by the rule above, with its own magnitude.
+
+    For sums without cancellation. ``expected`` may be of another dtype than ``actual``, such as numbers in Python.
+    """
+    actual = np.asarray(actual)
+    assert_close(actual, np.asarray(expected, actual.dtype), terms=terms, magnitude=np.abs(expected), what=what)
+
+
 def assert_network_close(actual: Any, expected: Any, *, relative: float = WHOLE_NETWORK, what: str = "") -> None:
     """AssertionError unless a network's output is within ``relative`` of the largest magnitude of ``expected``."""
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"

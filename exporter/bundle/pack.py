@@ -80,6 +80,7 @@ def pack(
     seed: int = 0,
     key: Optional[SigningKey] = None,
     teachable: bool = False,
+    compress: bool = False,
 ) -> None:
     """Write the pair as a bundle that runs with ``python3 target``. Equal pairs and samples give equal bytes.
 
@@ -88,6 +89,7 @@ def pack(
     key: signs the bundle (see ``runtime_arm.pair.signatures``).
     What the outputs mean is found out now, if the pair does not say it: the bundle has no decoder but the one it needs.
     teachable: it can learn new classes by itself; the pair's entry "teachable" says where its features are.
+    compress: the file is smaller and starts a little later; weights are inflated into memory.
 
     Examples:
         >>> import armnet
@@ -102,7 +104,7 @@ def pack(
         (Path(folder) / SAMPLE).write_bytes(_sample(pair, sample, seed))
         parts = {**_runtime_parts(pair, teachable), **folder_parts(Path(folder))}
         whole = Path(folder) / "whole.pyz"
-        write_archive(whole, with_manifest(parts, TOLERANCE))
+        write_archive(whole, with_manifest(parts, TOLERANCE), compress)
         _require_that_it_works(whole, target)
         content = map_file(whole)
         write_file(target, chunks(content) if key is None else signed(content, key.sign(message_of(content))))

@@ -1,7 +1,7 @@
 """Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need.
 
-What runs on a device is left out, for a bundle is a program for the CPU; so is what verifies signatures, for nobody
-asks a bundle itself whether it is to be trusted.
+What runs on a device is left out, for a bundle is a program for the CPU; so are what verifies signatures, for nobody
+asks a bundle itself whether it is to be trusted, and what reads and writes pairs in zip files, for it holds its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = Path(runtime_arm.__file__).parent
 SUFFIXES = (".py", ".desc")
 FAMILIES = ("operators", "engines")  # folders whose files are taken as needed
 TEACHING = "runtime_arm/app/teaching/command.py"  # what bundles that learn by themselves begin with
-LEFT_OUT = ("gpu/", "pair/signatures/")  # folders of which nothing is taken
+LEFT_OUT = ("gpu/", "pair/signatures/", "pair/places.py", "pair/zipped.py")  # folders and files that are not taken
 ALWAYS_DECODED = ("classes", "tensors")  # what every net's outputs can be read as
 _DECODERS, _TEACHING = "runtime_arm/results/decoders/", "runtime_arm/app/teaching/"
 # Imported by gradient makers and by functions that are given pairs, none of which a bundle has, by bundles that learn,

@@ -64,9 +64,6 @@ class Blob:
             self._capacity = self.count()
             self._data = self._diff = None
 
-    def reshape_like(self, other: Blob) -> None:
-        self.reshape(other.shape)
-
     def count(self, start: int = 0, end: Optional[int] = None) -> int:
         """The number of elements, or the product of the dimensions from ``start`` to before ``end``."""
         end = self.num_axes if end is None else end

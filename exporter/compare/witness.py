@@ -9,7 +9,6 @@ init_net.pb predict_net.pb, or a pair
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Container, Mapping, Optional, Sequence
 
 from exporter.common.evidence import Evidence
@@ -19,15 +18,16 @@ from exporter.formats import format_of
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.places import is_pair
 
 
 def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> Evidence:
-    """Runs the model in these files, or a pair's folder, on inputs by the pair's names.
+    """Runs the model in these files, or a pair, on inputs by the pair's names.
 
     blobs: those that are wanted; a runtime that shows others at the price of memory may leave them out.
     MissingDependency, saying what to install, if the runtime is missing; ExportError if it refuses the model.
     """
-    if len(paths) == 1 and Path(paths[0]).is_dir():
+    if len(paths) == 1 and is_pair(paths[0]):
         return reference_evidence(Pair.load(paths[0]), feeds)
     inside = entered(paths)
     if len(inside) == 1:

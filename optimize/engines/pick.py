@@ -81,14 +81,7 @@ def pick_engines(
         if accuracy is not None:
             raise UsageError("an accuracy chooses engines, a list forces them; give one of the two")
         return _explained(pair.replace(predict_net=_preferring(pair.predict_net, engines)), report)
-    if accuracy is not None and not accuracy > 0:
-        raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
-    if threads is not None and engines != MEASURE:
-        raise UsageError("a number of threads is for engines that are measured")
-    if device is not None and engines != MEASURE:
-        raise UsageError('a device is for engines that are measured: engines="measure", --engines measure')
-    if threads is not None and threads < 1:
-        raise UsageError(f"the number of threads must be positive, got {threads}")
+    _check_options(engines, accuracy, threads, device)
     try:
         progress("engines", 0, 1)
         picker = _Picker(pair, plain or pair, ACCURACY if accuracy is None else accuracy, report, trials)
@@ -108,6 +101,17 @@ def pick_engines(
 
             result = with_device(result, device, picker.specs, count, picker.accuracy, report, progress)
     return _explained(result, report)
+
+
+def _check_options(engines: str, accuracy: Optional[float], threads: Optional[int], device: Optional[str]) -> None:
+    if accuracy is not None and not accuracy > 0:
+        raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
+    if threads is not None and engines != MEASURE:
+        raise UsageError("a number of threads is for engines that are measured")
+    if device is not None and engines != MEASURE:
+        raise UsageError('a device is for engines that are measured: engines="measure", --engines measure')
+    if threads is not None and threads < 1:
+        raise UsageError(f"the number of threads must be positive, got {threads}")
 
 
 def _kept(tuning: Optional[Tuning], pair: Pair) -> Optional[Tuning]:
@@ -260,7 +264,7 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
         if wish._replace(refused=not wish.refused) in wishes:
             raise UsageError(f"{str(wish).lstrip('!')!r} is asked for and ruled out")
         if wish.engine in (AUTO, MEASURE):
-            raise UsageError(f"{wish.engine!r} stands alone: it chooses engines, a list forces them")
+            raise UsageError(f"{wish.engine!r} cannot stand in a list: it chooses engines, a list forces them")
         if wish.engine not in known:
             raise UsageError(f"no operator has an engine {wish.engine!r}; there are {', '.join(sorted(known))}")
         if wish.variant and wish.variant not in known[wish.engine]:

@@ -56,32 +56,32 @@ def quantize(
     report: Optional[QuantizationReport] = None,
     progress: Progress = quiet,
 ) -> Pair:
-    """Returns an optimised pair of the same inputs and outputs, with weights, and perhaps activations, of fewer bits.
+    """Returns an optimised pair of the same inputs and outputs that stores weights, or also computes, in fewer bits.
 
     What is made. weights: "int8", "float16", "bfloat16", "int4" or "palette" (see ``formats``). activations: None or
-    "float32" for floats; "dynamic" for layers that quantise what they read while the net runs; "int8" or "int16" for
-    TensorFlow Lite's integer arithmetic; all but floats with int8 weights. table: what single layers are stored and
-    computed in, by layer (see ``table``). per_tensor: weights of integer layers have one scale, as Caffe2 wants it, not
-    one for each filter.
+    "float32" for floats; "dynamic" for layers that quantise their inputs while the net runs; "int8" or "int16" for
+    TensorFlow Lite's integer arithmetic. All but floats need int8 weights. table: for single layers, what they are
+    stored and computed in (see ``table``). per_tensor: one scale per weight tensor in integer layers, as Caffe2 needs
+    it, instead of one per filter.
 
-    What it is made from. samples: inputs by name, typical ones; a sequence is read one sample at a time. Weights alone
-    need none. calibration: how ranges are chosen (see ``calibration``); "auto" takes the best of minmax, percentile and
-    mse on samples that did not choose the ranges, and leaves out samples that are unlike the others (see ``unlike``).
-    equalize: whether neighbouring layers on integers first share their ranges (see ``equalize_layers``); None for what
-    is clearly better on such samples. correct_biases: whether biases of integer layers take off by how much rounded
-    weights shift means. rounding: "data" rounds weights to what changes least on the samples (see ``round_by_data``),
-    "nearest" each by itself; without samples all are rounded to the nearest.
+    What it is made from. samples: typical inputs by name; a sequence is read one sample at a time. Quantising only the
+    weights needs none. calibration: how ranges are chosen (see ``calibration``); "auto" takes the best of minmax,
+    percentile and mse on samples that did not choose the ranges, and leaves out samples that are unlike the others (see
+    ``unlike``). equalize: whether neighbouring integer layers first share their ranges (see ``equalize_layers``); None
+    for whichever is clearly better on such samples. correct_biases: whether biases of integer layers are corrected for
+    the shift of means that rounded weights cause. rounding: "data" rounds weights so that results on the samples change
+    least (see ``round_by_data``), "nearest" rounds each by itself, as is always done without samples.
 
-    How good it must be; layers stay float until it is. snr: the least signal-to-noise ratio of all outputs, in dB, on
-    data that is like the samples (see ``judge``). accept: whether a pair is good enough. Without ``snr``, ``accept``
-    and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps all layers on integers and takes the
-    outputs as they are.
+    How good it must be; layers stay float until it is. snr: the lowest signal-to-noise ratio of all outputs, in dB, on
+    data like the samples (see ``judge``). accept: says whether a pair is good enough. Without ``snr``, ``accept``
+    and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps all layers on integers, however noisy the
+    outputs are.
 
-    folder: what is found on the samples is kept in files there, and a run that was killed goes on (see ``kept``).
+    folder: files there keep what is found on the samples, so that a run that was killed continues (see ``kept``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
     UsageError for options that contradict each other, a table that names no layer, samples that do not fit or are not
-    finite, and what is demanded that cannot be reached.
+    finite, and demands that cannot be met.
 
     Examples:
         >>> import armnet
@@ -188,7 +188,7 @@ def _within(
     outputs = Outputs(measured, judge.excess, judge.good, judge.roomy)
     found = smallest(rows, outputs, progress)
     if found is None:
-        raise UsageError(f"what is demanded of the pair is not reached even with all of its {len(rows)} layers float")
+        raise UsageError(f"the pair does not meet the demands even with all of its {len(rows)} layers in float")
     floats, alone = found
     report.layers.clear()
     report.notes[:] = said

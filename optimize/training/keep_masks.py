@@ -10,8 +10,8 @@ from typing import Iterable, List
 
 from optimize.training.uses import Uses
 from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.operators.common.windows import MAX_POOLS
 
-POOLS = ("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
 LONGEST = 6  # of a kernel: 6 x 6 x 6 taps fit into one byte
 DOMAIN = "armnet"
 
@@ -41,7 +41,7 @@ def _kept(op: OperatorDef, type: str, what: str, taken: set[str]) -> OperatorDef
 
 
 def _is_small_pool(op: OperatorDef) -> bool:
-    if op.type not in POOLS or op.domain not in ("", "caffe2") or op.get_bool("global_pooling"):
+    if op.type not in MAX_POOLS or op.domain not in ("", "caffe2") or op.get_bool("global_pooling"):
         return False
     sizes: List[int] = [*op.get_ints("kernels")]
     sizes += [op.get_int(name) for name in ("kernel", "kernel_h", "kernel_w") if op.has(name)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
@@ -63,6 +62,8 @@ def read_npy(path: str) -> Array:
 
 def read_npz(path: str, names: List[str]) -> Dict[str, Array]:
     """The arrays of an .npz by input name; a key may carry the prefix ``in_``. FeedError if it cannot be read."""
+    import zipfile  # which brings shutil, bz2 and lzma along
+
     with _read_errors(path, ".npz archive"):
         with zipfile.ZipFile(path):  # for other files NumPy's own reader prints more than an error
             pass

@@ -42,10 +42,12 @@ def fitting(
     if count is None or len(given) == count:
         return given
     if len(given) == count + 1 and given[0].strip().lower() in BACKGROUNDS:
-        notice(f"{source}: the first label {given[0]!r} is left out, for the net has {count} classes without it")
+        notice(f"{source}: the first label {given[0]!r} is left out, because the net has only {count} classes")
         return given[1:]
     if behind and len(given) == count - 1 and given[0].strip().lower() not in BACKGROUNDS:
         if len(given) > 1:
-            notice(f"{source}: has a label less than the net has classes; the first class is taken for the background")
+            notice(
+                f"{source}: has one label fewer than the net has classes; the first class is taken for the background"
+            )
         return [BACKGROUNDS[0], *given]
     raise UsageError(f"{source}: has {len(given)} labels, the net has {count} classes")

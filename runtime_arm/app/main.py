@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
@@ -25,6 +24,7 @@ from runtime_arm.app.sources import count_of
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.machine import blas
+from runtime_arm.pair.archive import is_bundle
 from runtime_arm.pair.bundle import Bundle, open_bundle
 from runtime_arm.pair.pair import Pair
 from runtime_arm.version import VERSION
@@ -89,12 +89,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 def _run(path: str, args: argparse.Namespace) -> int:
     if not path:
-        raise UsageError(f"give the folder of a pair or a bundle first; python3 -m {MODULE} --help tells more")
-    bundle = open_bundle(path) if os.path.isfile(path) else None
+        raise UsageError(f"give a pair or a bundle first; python3 -m {MODULE} --help tells more")
+    needs_sample = args.self_test or args.bench is not None
+    bundle = open_bundle(path) if needs_sample and is_bundle(path) else None
     pair = bundle.pair if bundle else Pair.load(path)
     if args.info:
         return _show(args, _info(pair), lambda facts: "\n".join(f"{key:<10} {value}" for key, value in facts.items()))
-    if args.self_test or args.bench is not None:
+    if needs_sample:
         with Predictor(pair, threads=args.threads) as predictor:
             if args.self_test:
                 return self_test(predictor, bundle, args)

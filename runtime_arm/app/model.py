@@ -429,8 +429,8 @@ def open(
     changes: Optional[Rule] = None,
     notice: Optional[Callable[[str], None]] = None,
 ) -> Model:
-    """A Model for a Pair, the folder of a pair, or a bundle; NumPy is all that it needs, and Pillow for pictures. Of a
-    list, the stages of an MTCNN, it is one Model, in which they work together.
+    """A Model for a Pair, a pair's folder or zip file, or a bundle; NumPy is all that it needs, and Pillow for
+    pictures. Of a list, the stages of an MTCNN, it is one Model, in which they work together.
 
     labels: a file with one label a line, or a list; by default the pair's. task: what the outputs mean, where the net
     does not tell: "classes", "boxes", "mask", ..., or a decoder. preprocessing: a preset, a JSON file or a mapping.

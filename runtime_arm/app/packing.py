@@ -15,6 +15,7 @@ import numpy as np
 from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.archive import MANIFEST, SCHEMA
+from runtime_arm.pair.members import entry_of
 from runtime_arm.planning.arena import ALIGNMENT
 from runtime_arm.version import VERSION
 
@@ -53,16 +54,17 @@ def folder_parts(folder: Path) -> Dict[str, memoryview]:
     return {path.relative_to(folder).as_posix(): map_file(path) for path in files}
 
 
-def write_archive(path: AnyPath, parts: Mapping[str, memoryview]) -> None:
-    """Write the parts, each at a multiple of ALIGNMENT."""
+def write_archive(path: AnyPath, parts: Mapping[str, memoryview], compress: bool = False) -> None:
+    """Write the parts, each at a multiple of ALIGNMENT, or deflated."""
     with open(path, "wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w") as archive:
             for name, part in parts.items():
-                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-                entry.create_system = 3
-                entry.external_attr = 0o644 << 16
-                entry.extra = _padding(file.tell() + 30 + len(name.encode()))
+                entry = entry_of(name)
+                if compress:
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                else:
+                    entry.extra = _padding(file.tell() + 30 + len(name.encode()))
                 entry.file_size = len(part)
                 with archive.open(entry, "w") as target:
                     for chunk in chunks(part):

@@ -369,7 +369,7 @@ def load(
     device: Optional[str] = None,
     half: bool = False,
 ) -> Predictor:
-    """A Predictor for the folder of a pair, a bundle, or the paths of an init_net.pb and a predict_net.pb.
+    """A Predictor for a pair's folder or zip file, a bundle, or the paths of an init_net.pb and a predict_net.pb.
 
     Examples:
         >>> import armnet

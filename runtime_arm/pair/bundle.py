@@ -1,7 +1,7 @@
 """A bundle: one file that holds the runtime, a pair and a sample, and runs with ``python3 app.pyz``.
 
-It is a zip archive that Python executes (PEP 441). Nothing in it is compressed, and the pair's files start at multiples
-of 64 bytes, so that the weights are used where they lie in the mapped file:
+It is a zip archive that Python executes (PEP 441). Unless it was asked for, nothing in it is compressed, and the pair's
+files start at multiples of 64 bytes, so that the weights are used where they lie in the mapped file:
 
     __main__.py        checks for Python 3.9 and NumPy, then calls runtime_arm.app.main; compiled code is kept
                        by ``machine.kept_code``
@@ -15,6 +15,7 @@ of 64 bytes, so that the weights are used where they lie in the mapped file:
 from __future__ import annotations
 
 import io
+import struct
 from typing import Dict, Mapping
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
-from runtime_arm.pair.archive import SAMPLE, UNREADABLE, Archive, open_archive
+from runtime_arm.pair.archive import SAMPLE, Archive, open_archive
 from runtime_arm.pair.pair import Pair
 from runtime_arm.records import NamedTuple
 
@@ -45,10 +46,12 @@ def open_bundle(path: AnyPath) -> Bundle:
 
 
 def _sample(archive: Archive) -> Dict[str, Array]:
+    from zipfile import BadZipFile  # which NumPy imports here
+
     try:
         with np.load(io.BytesIO(archive.part(SAMPLE)), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except UNREADABLE as error:
+    except (OSError, ValueError, EOFError, NotImplementedError, MemoryError, struct.error, BadZipFile) as error:
         raise PairError(f"{archive.source}: part {SAMPLE!r} cannot be read: {error}") from error
 
 

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from runtime_arm.errors import PairError
-from runtime_arm.files import AnyPath
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.dtypes import NAMES
@@ -35,17 +33,11 @@ INIT_NET, PREDICT_NET, MODEL = "init_net.pb", "predict_net.pb", "model.json"
 FILES = (INIT_NET, PREDICT_NET)
 SCHEMA = 1
 
-_LARGEST_FILE = 1 << 26  # bytes
+LARGEST = 1 << 26  # bytes of a file of JSON
 _MOST_ELEMENTS = 1 << 40
 _OWN_KEYS = ("schema", "armnet", "inputs", "outputs", "sha256")
 
 Dim = Union[int, str, None]
-
-
-def is_pair(path: AnyPath) -> bool:
-    """Whether a folder holds a pair, which may be two nets of Caffe2 alone."""
-    folder = Path(path)
-    return folder.is_dir() and ((folder / MODEL).exists() or any(folder.glob(f"*{PREDICT_NET}")))
 
 
 @record(frozen=True)
@@ -118,7 +110,7 @@ class Model:
 
 def parse_model(data: memoryview, source: str) -> Model:
     """The content of a model.json. PairError, naming ``source`` and the key, if it does not fit the schema."""
-    if len(data) > _LARGEST_FILE:
+    if len(data) > LARGEST:
         _refuse(source, f"{len(data)} bytes are too many")
     try:
         model = json.loads(bytes(data).decode("utf-8"))

@@ -1,6 +1,6 @@
 """Pair: a network as two nets, one that fills the weights and one that computes, with its metadata.
 
-On disk it is a folder:
+On disk it is a folder, or a zip file of what the folder holds (``runtime_arm.pair.zipped``):
 
     init_net.pb      fill operators: the weights
     predict_net.pb   the computation
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.errors import PairError
-from runtime_arm.files import AnyPath, Chunk, map_file, replaced_folder, write_file
+from runtime_arm.files import AnyPath, Chunk, is_zip_name, map_file, replaced_folder, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
@@ -93,56 +93,61 @@ class Pair:
 
     @staticmethod
     def load(path: AnyPath) -> Pair:
-        """The pair in a folder or in a bundle (``.pyz``).
+        """The pair in a folder, in a zip file or in a bundle (``.pyz``).
 
-        Weights stay in the mapped file. PairError, naming the file, if one is missing, damaged or does not fit.
+        Weights stay in the mapped file, but for those of a zip file, which are inflated into memory. PairError, naming
+        the file, if one is missing, damaged or does not fit.
         """
         folder = Path(path)
         if folder.is_file():
             _refuse_source(folder)
-            from runtime_arm.pair.archive import open_archive
+            from runtime_arm.pair.archive import files_in
 
-            return Pair.from_buffers(open_archive(folder).pair_files(), str(folder))
+            return Pair.from_buffers(files_in(folder), str(folder))
         if not folder.is_dir():
-            raise PairError(f"{folder}: no such folder")
+            raise PairError(f"{folder}: no such {'file' if folder.suffix else 'folder'}")
         if not (folder / MODEL).exists():
             return Pair.from_files(*(_only_file(folder, name) for name in FILES))
-        pair = Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL)}, str(folder))
-        if not (folder / TUNING).is_file():
-            return pair
-        from runtime_arm.pair.tuning import read_tuning
-
-        return pair.replace(tuning=read_tuning(folder / TUNING))._of_files(pair.digest)
+        tuning = [TUNING] if (folder / TUNING).is_file() else []
+        return Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL, *tuning)}, str(folder))
 
     @staticmethod
     def from_buffers(buffers: Mapping[str, memoryview], source: str) -> Pair:
-        """The pair in the content of its three files by name. ``source`` names their place in error messages."""
-        model = parse_model(buffers[MODEL], f"{source}/{MODEL}")
+        """The pair in the content of its files by name. ``source`` names their place in error messages."""
+        if MODEL not in buffers:
+            return Pair.from_nets(*(NetDef.from_bytes(buffers[name], f"{source}/{name}") for name in FILES))
+        tuning, model = None, parse_model(buffers[MODEL], f"{source}/{MODEL}")
+        if TUNING in buffers:
+            from runtime_arm.pair.tuning import parse_tuning
+
+            tuning = parse_tuning(buffers[TUNING])
         nets = [_verified_net(buffers[name], model.sha256[name], f"{source}/{name}") for name in FILES]
         try:
-            pair = Pair(nets[0], nets[1], model.inputs, model.outputs, model.meta).check()
+            pair = Pair(nets[0], nets[1], model.inputs, model.outputs, model.meta, tuning).check()
             return pair._of_files(" ".join(model.sha256[name] for name in FILES))
         except PairError as error:
             raise PairError(f"{source}: {error}") from None
 
-    def save(self, folder: AnyPath) -> None:
-        """Write the folder, which appears as a whole or not at all. An existing pair in it is replaced.
+    def save(self, path: AnyPath) -> None:
+        """Write the folder, or the file if the name ends with ``.zip``; it appears as a whole or not at all. An
+        existing pair in it is replaced.
 
         ResourceError if the system refuses, NetError or PairError for a pair that could not be loaded again.
         """
+        write_files(path, self.check().files())
+
+    def files(self) -> Iterator[Tuple[str, Iterable[Chunk]]]:
+        """Name and content of each file, in pieces, to be taken in this order: model.json holds hashes of the nets."""
         from runtime_arm.netdef.encoder import encode_net
 
-        self.check()
-        with replaced_folder(folder) as temporary:
-            sha256 = {}
-            for name, net in zip(FILES, (self.init_net, self.predict_net)):
-                digest = hashlib.sha256()
-                write_file(temporary / name, _hashed(encode_net(net), digest), Path(folder, name))
-                sha256[name] = digest.hexdigest()
-            model = Model(self.inputs, self.outputs, sha256, self.meta)
-            write_file(temporary / MODEL, [model.to_bytes()], Path(folder, MODEL))
-            if self.tuning is not None:
-                write_file(temporary / TUNING, [self.tuning.to_bytes()], Path(folder, TUNING))
+        sha256 = {}
+        for name, net in zip(FILES, (self.init_net, self.predict_net)):
+            digest = hashlib.sha256()
+            yield name, _hashed(encode_net(net), digest)
+            sha256[name] = digest.hexdigest()
+        yield MODEL, [Model(self.inputs, self.outputs, sha256, self.meta).to_bytes()]
+        if self.tuning is not None:
+            yield TUNING, [self.tuning.to_bytes()]
 
     def summary(self) -> str:
         """The net in a line: its name, how many operators it has, inputs and outputs."""
@@ -177,6 +182,18 @@ class Pair:
     def replace(self, **changes: Any) -> Pair:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+
+def write_files(path: AnyPath, files: Iterable[Tuple[str, Iterable[Chunk]]]) -> None:
+    """Write files, each a name and its content in pieces, into a folder, or into a file whose name ends with .zip."""
+    if is_zip_name(path):
+        from runtime_arm.pair.zipped import write_zip
+
+        write_zip(path, files)
+        return
+    with replaced_folder(path) as temporary:
+        for name, chunks in files:
+            write_file(temporary / name, chunks, Path(path, name))
 
 
 def _listed(infos: Sequence[TensorInfo]) -> str:

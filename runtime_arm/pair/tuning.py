@@ -20,19 +20,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from runtime_arm.files import map_file
 from runtime_arm.netdef import NetDef
+from runtime_arm.pair.metadata import LARGEST
 from runtime_arm.pair.tuned import PROCESSES, THREADS, TUNING, UNTUNED, OnDevice, Tuned
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.version import VERSION
 
 SCHEMA = 2
-
-_LARGEST_FILE = 1 << 26  # bytes
 
 Shapes = Mapping[str, Tuple[int, ...]]
 
@@ -147,11 +144,10 @@ def net_hash(net: NetDef) -> str:
     return hashlib.sha256(net.to_bytes()).hexdigest()
 
 
-def read_tuning(path: Path) -> Tuning:
-    """The tuning in a file. One that cannot be read has only a ``problem``."""
+def parse_tuning(data: memoryview) -> Tuning:
+    """The content of a tuning.json. One that cannot be read has only a ``problem``."""
     try:
-        data = map_file(path)
-        if len(data) > _LARGEST_FILE:
+        if len(data) > LARGEST:
             raise ValueError(f"{len(data)} bytes are too many")
         return _parsed(json.loads(bytes(data).decode("utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

@@ -85,7 +85,7 @@ def test_commands_that_write_take_source_files_as_pairs(armnet: Armnet, tmp_path
         assert armnet("run", target, DEMO / "pictures" / "digit_3.png")[0] == 0
     refused(armnet("inspect", tmp_path / "nowhere.onnx"), "nowhere.onnx")
     refused(armnet("inspect", tmp_path / "nowhere"), "nowhere: no such folder")
-    refused(armnet("describe", DEMO / "digits.onnx", "--task", "classes"), "only the folder of a pair can be changed")
+    refused(armnet("describe", DEMO / "digits.onnx", "--task", "classes"), "only a pair can be changed")
 
 
 def test_a_picture_of_open_size_has_that_of_the_preprocessing(armnet: Armnet, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import armnet
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.archives import archived
 from exporter.compare.witness import witness
@@ -165,7 +166,7 @@ def test_a_program_answers_as_in_pytorch(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(network, (x,)), str(tmp_path / "net.pt2"))
     with Predictor(export(tmp_path / "net.pt2")) as predictor, torch.no_grad():
         (y,) = predictor.run([x.numpy()]).values()
-        np.testing.assert_allclose(y, network(x).numpy(), rtol=1e-5, atol=1e-6)
+        assert_close(y, network(x).numpy(), terms=6)
 
 
 def saved_model(folder: Path) -> Path:

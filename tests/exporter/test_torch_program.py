@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_network_close
 from exporter import export
 from exporter.torch_program import is_torch
 from runtime_arm import Predictor
@@ -37,7 +38,7 @@ def test_a_module_answers_as_in_pytorch_for_any_batch(torch: Any, network: Any) 
     x = torch.randn(5, 3, 6, 6)
     with Predictor(pair, threads=1) as predictor, torch.no_grad():
         (ours,) = predictor.run([x.numpy()]).values()
-        np.testing.assert_allclose(ours, network.eval()(x).numpy(), rtol=1e-4, atol=1e-4)
+        assert_network_close(ours, network.eval()(x).numpy())
 
 
 def test_an_exported_program_answers_as_in_pytorch(torch: Any, network: Any) -> None:
@@ -45,7 +46,7 @@ def test_an_exported_program_answers_as_in_pytorch(torch: Any, network: Any) -> 
     pair = export(torch.export.export(network.eval(), (x,)))
     with Predictor(pair, threads=1) as predictor, torch.no_grad():
         (ours,) = predictor.run([x.numpy()]).values()
-        np.testing.assert_allclose(ours, network(x).numpy(), rtol=1e-4, atol=1e-4)
+        assert_network_close(ours, network(x).numpy())
 
 
 def test_mistakes_are_one_line(torch: Any, network: Any) -> None:

@@ -144,7 +144,7 @@ def test_equal_outputs_have_a_finite_contrast() -> None:
     [
         (lambda: loss_of("entropy"), "one of softmax, sigmoid"),
         (lambda: Softmax(smoothing=1.0), "smoothing must be"),
-        (lambda: Softmax(class_weights=[1.0], weights="w"), "class_weights go neither"),
+        (lambda: Softmax(class_weights=[1.0], weights="w"), "class_weights cannot be combined"),
         (lambda: SmoothL1(beta=0.0), "beta must be positive"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close, assert_each_close
 from runtime_arm.errors import ArmnetError, FeedError, UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.execution.workspace import Workspace
@@ -170,8 +171,8 @@ def test_two_parameters_that_share_a_gradient_are_updated_each() -> None:
     trainer.step({"x": np.ones((2, 3)), "t": np.zeros((2, 3))})
     after = weights_of(trainer.pair())
     gradient = 2 / 6
-    np.testing.assert_allclose(after["a"], 1 - 0.5 * (gradient + 0.1), rtol=1e-6)
-    np.testing.assert_allclose(after["b"], -0.5 * gradient, rtol=1e-6)
+    assert_each_close(after["a"], np.full((2, 3), 1 - 0.5 * (gradient + 0.1)))
+    assert_each_close(after["b"], np.full((2, 3), -0.5 * gradient))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_rows_of_a_table_are_trained() -> None:
     pair = pair_of('net "n": i, table -> y\nGather(table, i) -> y', {"table": np.ones((4, 2))})
     trainer = Trainer(pair, loss="l2", labels="t", solver=SGD(1.0))
     trainer.step({"i": np.array([1, 1, 3]), "t": np.zeros((3, 2))})
-    np.testing.assert_allclose(weights_of(trainer.pair())["table"][:, 0], [1, 1 - 4 / 6, 1, 1 - 2 / 6], rtol=1e-6)
+    assert_each_close(weights_of(trainer.pair())["table"][:, 0], [1, 1 - 4 / 6, 1, 1 - 2 / 6], terms=2)
 
 
 def test_words_in_sentences_and_one_matrix_for_a_stack_are_trained() -> None:
@@ -232,9 +233,9 @@ def test_words_in_sentences_and_one_matrix_for_a_stack_are_trained() -> None:
     after, y = weights_of(trainer.pair()), table[ids] @ w
     errors, rows = 0.5 * 2 * y / y.size, np.zeros_like(table)
     np.add.at(rows, ids, errors @ w.T)
-    np.testing.assert_allclose(after["table"], table - rows, rtol=1e-5, atol=1e-6)
+    assert_close(after["table"], table - rows, terms=3 * 2)
     columns = np.einsum("nsc,nsk->ck", table[ids], errors)
-    np.testing.assert_allclose(after["w"], w - columns, rtol=1e-5, atol=1e-6)
+    assert_close(after["w"], w - columns, terms=3 * 6)
 
 
 def test_caffe2_compatible_names_what_caffe2_lacks() -> None:

@@ -44,7 +44,9 @@ def teach(
     features = cut(pair, where)
     old = None if add_to is None else remembered(add_to, features)
     if tuning is not None and old is not None:
-        raise UsageError("layers are fine-tuned on pictures, and of the classes known before there are none; leave one")
+        raise UsageError(
+            "fine-tuning needs pictures of all classes, and those of classes known before are not kept; leave out one"
+        )
     if tuning is not None and sound_of(pair):
         raise UsageError("layers are fine-tuned on pictures; for sounds a new head is trained alone")
     with Model(pair, preprocessing=preprocessing, notice=notice) as model:

@@ -7,21 +7,11 @@ from typing import Any, Dict, List, Optional
 from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.convolution import computed_pads, geometry_of, needs_computed_pads, window
 from runtime_arm.errors import ExportError
-from runtime_arm.operators.common.windows import CAFFE_POOLING, NOTSET, channels_last
+from runtime_arm.operators.common.windows import AVERAGE_POOLS, CAFFE_POOLING, MAX_POOLS, NOTSET, channels_last
 from runtime_arm.operators.pool.caffe2 import of_no_pixel
 
 
-@rule(
-    "MaxPool",
-    "MaxPool1D",
-    "MaxPool2D",
-    "MaxPool3D",
-    "AveragePool",
-    "AveragePool1D",
-    "AveragePool2D",
-    "AveragePool3D",
-    "LpPool",
-)
+@rule(*MAX_POOLS, *AVERAGE_POOLS, "LpPool")
 def pool(call: Call) -> Results:
     """In ONNX the channels come first."""
     op, type = call.op, call.op.type.rstrip("123D")

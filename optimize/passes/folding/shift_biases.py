@@ -25,14 +25,13 @@ from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.engines.conv.shifts import has_outlier, outweighs
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.windows import NOTSET, caffe2_list, channels_last
+from runtime_arm.operators.common.windows import AVERAGE_POOLS, MAX_POOLS, NOTSET, caffe2_list, channels_last
 from runtime_arm.operators.fused.fused import MAX
 from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
 _CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}  # the last of these may have an addend, input 3
-_MEANS = {"AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D"}
-_POOLS = {"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"} | _MEANS
 _CONCATS = {"Concat", "DepthConcat"}
+_POOLS = {*MAX_POOLS, *AVERAGE_POOLS}
 _PASSING = _POOLS | _CONCATS
 _SUFFIX = "_shifted"
 
@@ -187,7 +186,9 @@ def _require_shiftable(program: Program, op: OperatorDef) -> None:
 def _require_passing(program: Program, op: OperatorDef) -> None:
     if channels_last(op) or len(list(filter(None, op.output))) > (op.full_type in _CONCATS) + 1:
         raise Refusal(f"{op.signature()} does not pass the shift on")
-    if op.full_type in _MEANS and (op.get_int("legacy_pad", NOTSET) != NOTSET or any(caffe2_list(op, "pad", "tlbr"))):
+    if op.full_type in AVERAGE_POOLS and (
+        op.get_int("legacy_pad", NOTSET) != NOTSET or any(caffe2_list(op, "pad", "tlbr"))
+    ):
         raise Refusal(f"{op.signature()} pads with zeros")
     if op.full_type in _CONCATS:
         if adds_axis(op) or join_axis(op, len(program.dims(op.output[0]) or ())) != 1:

@@ -14,7 +14,7 @@ from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.operators.common.windows import caffe2_list
+from runtime_arm.operators.common.windows import MAX_POOLS, caffe2_list
 
 _LIMITS = {"Clip", "Relu", "onnx.Relu"}
 
@@ -37,7 +37,7 @@ def _limited(pool: OperatorDef, limit: OperatorDef) -> OperatorDef:
     return pool.replace(type="FusedMaxPool", domain="armnet", arg=(*pool.arg, *as_arguments(limit)))
 
 
-_POOL = operator({"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"}, "pool")
+_POOL = operator(MAX_POOLS, "pool")
 _LIMIT = operator(_LIMITS, "limit")
 _LAYER = operator({"ConvRelu", "armnet.FusedConv"}, "layer")
 

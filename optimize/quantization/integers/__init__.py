@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -75,21 +75,26 @@ def to_integers(
     kept: List[Tuple[OperatorDef, str]] = []
     leading = _leading_to_layers(program, wanted)
     outputs = set(program.net.external_output)
+
+    def reason_to_keep(place: int, op: OperatorDef) -> Optional[str]:
+        """Why an operator stays float; None if its rule has put it on integers."""
+        rule = RULES.get(op.full_type)
+        if rule is None:
+            return "it has no quantised form"
+        if not wanted(op):
+            return "it was asked to stay float"
+        if any(name not in net.scales for name in op.output[:1]):
+            return "its range is not known"
+        if place not in leading and _reads_floats(net, op):
+            return "it reads floats, and no layer on integers reads what it makes"
+        if any(program.readers(name) or name in outputs for name in op.output[1:]):
+            return "its second output is used"
+        return rule(net, op)
+
     for place, op in enumerate(program.net.op):
         if place in net.done:
             continue
-        rule = RULES.get(op.full_type)
-        reason = "it has no quantised form" if rule is None else None
-        if rule is not None and not wanted(op):
-            reason = "it was asked to stay float"
-        elif rule is not None and any(name not in net.scales for name in op.output[:1]):
-            reason = "its range is not known"
-        elif rule is not None and place not in leading and _reads_floats(net, op):
-            reason = "it reads floats, and no layer on integers reads what it makes"
-        elif rule is not None and any(program.readers(name) or name in outputs for name in op.output[1:]):
-            reason = "its second output is used"
-        elif rule is not None:
-            reason = rule(net, op)
+        reason = reason_to_keep(place, op)
         if reason is not None:
             net.keep(op)
             kept.append((op, reason))

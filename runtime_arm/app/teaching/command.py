@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -20,8 +19,8 @@ from runtime_arm.app.teaching.cutting import Cut, cut_of_entry
 from runtime_arm.app.teaching.lesson import MEMORY, Known, Lesson, memory_bytes, read_memory, remembered, save, taught
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
-from runtime_arm.files import map_file, write_file
-from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, open_archive
+from runtime_arm.files import is_zip_name, map_file, write_file
+from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, is_bundle, open_archive
 from runtime_arm.pair.bundle import open_bundle
 from runtime_arm.pair.pair import Pair
 
@@ -35,11 +34,11 @@ KNOWN = f"{PAIR_FOLDER}/{MEMORY}"  # in a bundle that was taught: what it has le
 
 
 def run(path: str, words: Sequence[str], program: str) -> int:
-    """Teaches the bundle, or the pair's folder, at ``path``; the exit status."""
+    """Teaches the bundle, or the pair, at ``path``; the exit status."""
     args = _parser(program).parse_args(words)
-    bundled = os.path.isfile(path)
+    bundled = is_bundle(path)
     pair = open_bundle(path).pair if bundled else Pair.load(path)
-    output = args.output or (f"{Path(path).stem}_taught.pyz" if bundled else f"{Path(path)}_taught")
+    output = args.output or (f"{Path(path).stem}_taught.pyz" if bundled else _beside(Path(path)))
     features = cut_of_entry(pair)
     old = _known(path, features) if args.add_class else None
     with Model(pair, preprocessing=args.preprocessing, threads=args.threads, notice=_note) as model:
@@ -62,9 +61,15 @@ def run(path: str, words: Sequence[str], program: str) -> int:
     return 0
 
 
+def _beside(pair: Path) -> str:
+    """Where the pair goes that is taught: beside the one that learns, and in the same form."""
+    suffix = pair.suffix if is_zip_name(pair) else ""
+    return f"{str(pair)[: len(str(pair)) - len(suffix)]}_taught{suffix}"
+
+
 def _known(path: str, features: Cut) -> Known:
-    """What a bundle, or a pair's folder, was taught before. UsageError if it was not."""
-    if not os.path.isfile(path):
+    """What a bundle, or a pair, was taught before. UsageError if it was not."""
+    if not is_bundle(path):
         return remembered(path, features)
     part = open_archive(path).parts.get(KNOWN)
     if part is None:
@@ -117,10 +122,10 @@ def write_taught(bundle: str, lesson: Lesson, target: str) -> None:
         pair.save(folder / PAIR_FOLDER)
         (folder / SAMPLE).write_bytes(sample_bytes(kept.sample_inputs, outputs))
         (folder / KNOWN).write_bytes(memory_bytes(lesson))
-        old = open_archive(bundle).parts
-        parts = {n: part for n, part in old.items() if n != MANIFEST and not n.startswith(f"{PAIR_FOLDER}/")}
+        old = open_archive(bundle)
+        parts = {n: part for n, part in old.parts.items() if n != MANIFEST and not n.startswith(f"{PAIR_FOLDER}/")}
         whole = folder / "whole.pyz"
-        write_archive(whole, with_manifest({**parts, **folder_parts(folder)}, kept.tolerance))
+        write_archive(whole, with_manifest({**parts, **folder_parts(folder)}, kept.tolerance), old.deflated)
         write_file(target, chunks(map_file(whole)))
 
 

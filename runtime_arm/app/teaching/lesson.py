@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import chain
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -15,9 +16,9 @@ from runtime_arm.app.teaching.features import Extractor, Features, features_of
 from runtime_arm.app.teaching.head import Epoch, Head, train_head
 from runtime_arm.app.teaching.samples import Samples, is_seen, samples_in, split
 from runtime_arm.errors import UsageError
-from runtime_arm.files import AnyPath, map_file, write_file
+from runtime_arm.files import AnyPath, is_zip, map_file
 from runtime_arm.netdef import Array
-from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.pair import Pair, write_files
 
 MEMORY = "taught.npz"  # beside a taught pair: the features of what it has learned, for classes that come later
 MOST_WRONG = 10
@@ -104,11 +105,13 @@ def joined(samples: Samples, found: Features, old: Optional[Known]) -> Known:
         classes = np.concatenate([old.classes, classes + len(old.labels)])
         known = Known(values, classes, [*old.names, *names], [*old.labels, *labels])
     if len(known.labels) < 2:
-        raise UsageError("there is one class; at least two are needed to tell apart")
+        raise UsageError("there is only one class; at least two are needed")
     counts = np.bincount(known.classes, minlength=len(known.labels))
     few = [label for label, count in zip(known.labels, counts) if count < 2]
     if few:
-        raise UsageError(f"class {few[0]!r} has fewer than two samples that can be read; one of them is judged by")
+        raise UsageError(
+            f"class {few[0]!r} has fewer than two samples that can be read; one is to learn from, one to judge by"
+        )
     return known
 
 
@@ -185,14 +188,17 @@ def memory_bytes(lesson: Lesson) -> bytes:
     return content.getvalue()
 
 
-def save(lesson: Lesson, folder: AnyPath) -> None:
+def save(lesson: Lesson, path: AnyPath) -> None:
     """Write the pair, and beside it what classes that come later need."""
-    lesson.pair.save(folder)
-    write_file(Path(folder) / MEMORY, [memory_bytes(lesson)])
+    write_files(path, chain(lesson.pair.check().files(), [(MEMORY, [memory_bytes(lesson)])]))
 
 
 def remembered(folder: AnyPath, features: Cut) -> Known:
     """The samples that a taught pair has learned. UsageError if it has none, or those of another net."""
+    if is_zip(folder):
+        from runtime_arm.pair.zipped import file_in
+
+        return read_memory(file_in(folder, MEMORY), f"{folder}/{MEMORY}", features)
     path = Path(folder) / MEMORY
     if not path.is_file():
         raise UsageError(f"{folder}: has no {MEMORY}; classes can be added to what armnet teach has written")

@@ -22,6 +22,10 @@ Index = Tuple[Any, ...]
 # values of Caffe2's legacy_pad
 NOTSET, VALID, SAME, CAFFE_POOLING = range(4)
 
+# the names under which Caffe2 has its pools
+MAX_POOLS = ("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
+AVERAGE_POOLS = ("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D")
+
 
 class Overlap(NamedTuple):
     """The output positions whose tap falls inside the image, and the pixels it falls on."""

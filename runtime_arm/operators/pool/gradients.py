@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.operators.common.windows import AVERAGE_POOLS, MAX_POOLS
 from runtime_arm.registry.gradients import Backward, Forward, gradient
 
 
@@ -15,17 +16,7 @@ def max_pool_with_offsets(forward: Forward) -> Backward:
     return forward.result(ops, {0: dx})
 
 
-@gradient(
-    "MaxPool",
-    "MaxPool1D",
-    "MaxPool2D",
-    "MaxPool3D",
-    "AveragePool",
-    "AveragePool1D",
-    "AveragePool2D",
-    "AveragePool3D",
-    "LpPool",
-)
+@gradient(*MAX_POOLS, *AVERAGE_POOLS, "LpPool")
 def pool(forward: Forward) -> Backward:
     given = [forward.input(0), forward.output(0), forward.gradient()]
     return forward.by(f"{forward.op.type}Gradient", given, [0])

@@ -71,7 +71,7 @@ def test_mistakes_are_one_line_and_change_nothing(armnet: Armnet, pair: Path, tm
     refused(armnet("describe", pair, "--set", "threshold"), "KEY=VALUE")
     refused(armnet("describe", pair, "--preprocessing", "sepia"), "sepia", "imagenet")
     refused(armnet("describe", pair, "--labels", tmp_path / "labels.txt"), "2 labels, the net has 10 classes")
-    refused(armnet("describe", DEMO / "digits.onnx", "--task", "classes"), "only the folder of a pair")
+    refused(armnet("describe", DEMO / "digits.onnx", "--task", "classes"), "only a pair")
     assert (pair / "model.json").read_bytes() == before
 
 

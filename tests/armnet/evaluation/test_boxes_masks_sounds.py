@@ -128,7 +128,7 @@ class TestMasks:
         assert evaluation.metrics["miou"] == pytest.approx((120 / 180 + 60 / 120) / 2)
         assert evaluation.metrics["pixel_accuracy"] == pytest.approx(180 / 240)
         assert {row["class"]: row["iou"] for row in evaluation.results[0].scores.rows} == {"none": 2 / 3, "c": 0.5}
-        assert "1 pictures are left out, for they have no mask" in said[0]
+        assert "1 pictures are left out, because they have no mask" in said[0]
         ((example, _, fault),) = evaluation.faults()
         assert (example.name, fault.truth) == ("1.png", "none")
         assert render("masks", evaluation).count("data:image/") == 2
@@ -170,7 +170,7 @@ class TestSounds:
         assert evaluation.metrics["error_rate"] == pytest.approx(2 / 3)
         assert [(fault.truth, fault.said) for _, _, fault in evaluation.faults()] == [("no", "yes"), ("nothing", "yes")]
         (folder / "sounds.txt").write_text("a.wav maybe\n")
-        with pytest.raises(armnet.ArmnetError, match="'maybe' is nothing that the model hears"):
+        with pytest.raises(armnet.ArmnetError, match="'maybe' is not one of the sounds that the model knows"):
             armnet.evaluate(spotter, folder / "sounds.txt")
 
     def test_a_folder_for_each_word(self, spotter: Any, folder: Path) -> None:

@@ -48,7 +48,7 @@ def test_what_is_killed_goes_on(armnet: Armnet, digits: Path, many: Path, journa
     assert status == 0
     (place,) = json.loads(out)["places"]
     assert answered - 1 <= place["answered_before"] <= answered
-    assert f"here: {place['answered_before']} of {360 * ROUNDS} examples are answered by an earlier run" in err
+    assert f"here: {place['answered_before']} of {360 * ROUNDS} examples were answered by an earlier run" in err
     assert place["metrics"] == {"top1": pytest.approx(359 / 360), "top5": 1.0}
     assert list(journals.iterdir()) == []
     assert json.loads(armnet("evaluate", digits, many, "--count", 50, "--json")[1])["places"][0]["answered_before"] == 0

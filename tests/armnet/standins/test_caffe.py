@@ -15,7 +15,7 @@ import armnet.standins.caffe as caffe
 from armnet.standins import notes
 from armnet.standins.caffe import io, net_spec
 from armnet.standins.caffe.proto import caffe_pb2
-from device_tests.suite.tolerance import assert_close
+from device_tests.suite.tolerance import assert_close, assert_each_close
 
 L, P = net_spec.layers, net_spec.params
 RNG = np.random.RandomState(0)
@@ -171,7 +171,7 @@ def test_a_step_may_be_taken_by_hand(tmp_path: Path) -> None:
         weights.diff[...] = 1
         solver.apply_update()
         assert solver.iter == step
-        np.testing.assert_allclose(weights.data, np.full((4, 3), expected), rtol=1e-6)
+        assert_each_close(weights.data, np.full((4, 3), expected))
 
 
 def test_memory_data_gives_what_it_is_set_to(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from device_tests.host.networks import known as networks
+from device_tests.suite.tolerance import assert_network_close
 from runtime_arm.errors import UsageError
 
 SMALL = 32
@@ -97,7 +98,7 @@ def test_network_is_valid_and_tells_pictures_apart(name: str) -> None:
     assert np.isfinite(output).all()
     assert 0.01 < output.std() < 100
     assert np.linalg.norm(output[0] - output[1]) > 0.05 * np.linalg.norm(output[0])
-    np.testing.assert_allclose(run(model, data[1:]), output[1:], rtol=0, atol=1e-4 * np.abs(output).max())
+    assert_network_close(run(model, data[1:]), output[1:])
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "densenet121", "googlenet", "unet"])

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from device_tests.suite.tolerance import assert_close
+from device_tests.suite.tolerance import assert_close, assert_each_close
 from exporter import export
 from exporter.onnx.export import from_onnx
 from optimize import optimize
@@ -119,7 +119,7 @@ def test_blocks_are_dequantised(type: int, axis: int) -> None:
     proto = model(nodes, [], [value("y", None)], {"scale": scale}, opset=25)
     proto.graph.initializer.append(numpy_helper.from_array(w, "w"))
     proto.ir_version = 13
-    np.testing.assert_allclose(run(proto)[0], w.astype(np.float32) * np.repeat(scale, 16, axis), rtol=1e-6)
+    assert_each_close(run(proto)[0], w.astype(np.float32) * np.repeat(scale, 16, axis))
 
 
 @pytest.mark.parametrize("type", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT2])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from armnet.comparison import compare
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.compare.witness import witness
 from optimize import optimize
@@ -39,7 +40,7 @@ def assert_agrees(folder: Path, model: Any, y: int, feeds: Any) -> None:
         (optimised,) = predictor.run(feeds).values()
     for result in (plain, optimised):
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+        assert_close(result, expected, terms=int(np.prod(LENGTHS)))
 
 
 @pytest.mark.parametrize("lengths", [(1, 16), (4, 8), (2, 32)])

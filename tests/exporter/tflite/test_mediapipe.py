@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.tflite.flexbuffer import read_map, read_vectors
 from optimize import optimize
@@ -226,11 +227,11 @@ def test_landmarks_are_transformed(tmp_path: Path, dimensions: int) -> None:
     wanted = points.copy()
     wanted[0, :, :2] = points[0, :, :2] @ matrix[0, :2, :2].T + matrix[0, :2, 3]
     (y,) = results(tmp_path, "TransformLandmarks", [points, matrix], b"", version=2)
-    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+    assert_close(y, wanted, terms=3)
     flat, scaled = points.reshape(1, 1, 1, -1), options(dimensions=dimensions, scale=4.0)
     (y,) = results(tmp_path, "TransformLandmarks", [flat, matrix], scaled)
     wanted[0, :, :2] += 3 * matrix[0, :2, 3]
-    np.testing.assert_allclose(y, wanted.reshape(1, 1, 1, -1), rtol=1e-5, atol=1e-5)
+    assert_close(y, wanted.reshape(1, 1, 1, -1), terms=3)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, List, Sequence
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_each_close
 from exporter import export
 from optimize import optimize
 from runtime_arm import Predictor
@@ -82,7 +83,7 @@ def test_people_are_found_in_the_order_of_their_scores(tmp_path: Path) -> None:
     for slot, person in enumerate(ORDER):
         np.testing.assert_allclose(places[0, slot], PEOPLE[person] * STRIDE, atol=0.05)
         assert (np.abs(scores[0, slot] - sigmoid(ODDS[person])) < 0.1).all()
-        np.testing.assert_allclose(totals[0, slot], scores[0, slot].mean(), rtol=1e-5)
+        assert_each_close(totals[0, slot], scores[0, slot].mean(), terms=17)
     assert not places[0, 3].any()
     assert not totals[0, 3]
 

@@ -7,6 +7,7 @@ from typing import Any, List
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_network_close
 from optimize import optimize
 from optimize.engines import trials as module
 from optimize.engines.error_budget import Budget
@@ -105,7 +106,7 @@ def test_the_sums_that_measure_errors_are_what_the_plain_net_showed() -> None:
     known = trials.outputs(plain, trials.specs)
     assert known is not None
     with Predictor(plain, threads=1) as predictor:
-        np.testing.assert_allclose(known["y"], predictor.run(drawn(trials.specs))["y"], atol=1e-4 * known["y"].max())
+        assert_network_close(known["y"], predictor.run(drawn(trials.specs))["y"])
 
 
 def test_integers_that_may_be_sizes_are_drawn_small() -> None:

@@ -7,6 +7,7 @@ from typing import Dict
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from optimize import quantize
 from optimize.quantization import QuantizationReport
 from optimize.quantization.table import Choice
@@ -46,7 +47,7 @@ def test_a_layer_is_what_litert_computes(name: str) -> None:
     assert np.square(wanted).sum() / np.square(wanted - actual).sum() > 10**3, "30 dB"
     model, found = run_written(small, feeds)
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}.intersection(types_of(model))
-    np.testing.assert_allclose(found["y"], actual, rtol=0, atol=1e-6 * float(np.abs(actual).max()))
+    assert_close(found["y"], actual)
 
 
 def test_a_net_needs_no_samples_and_a_quarter_of_the_bytes() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference
+from device_tests.suite.tolerance import assert_close
 from optimize import optimize, quantize
 from optimize.quantization.packing.formats import FORMATS
 from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
@@ -41,7 +42,7 @@ def test_results_are_the_same_in_less_memory(weights: str) -> None:
     small = quantize(pair(), None, weights)
     lazy = small.replace(predict_net=with_unpacking(small.predict_net, RUN))
     feeds = {"x": np.random.default_rng(3).standard_normal((1, 3, 6, 6)).astype(np.float32)}
-    np.testing.assert_allclose(numbers(lazy, feeds)["y"], numbers(small, feeds)["y"], rtol=1e-4, atol=1e-5)
+    assert_close(numbers(lazy, feeds)["y"], numbers(small, feeds)["y"], terms=3 * 9 + 64 * 9 + 64)
     unpacked = unpacked_nbytes(small)
     assert unpacked == 4 * (64 * 3 * 9 + 64 * 64 * 9 + 40 * 64)
     with Predictor(small, threads=1) as one, Predictor(lazy, threads=1) as other:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from optimize.gradients import add_gradient_operators
 from optimize.training import keep_masks
 from runtime_arm.execution.workspace import Workspace
@@ -64,4 +65,4 @@ def test_gradients_are_the_same() -> None:
             workspace.feed(name, random.standard_normal(shape).astype(np.float32) + (3 if name == "x" else 0))
         workspace.run_net_once(train.replace(external_output=()))
         found.append(workspace.fetch(str(gradients["x"])))
-    np.testing.assert_allclose(*found, atol=1e-5)
+    assert_close(*found, terms=2)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_each_close
 from runtime_arm.app.labels import read_labels
 from runtime_arm.app.pictures import read_picture
 from runtime_arm.errors import FeedError, UsageError
@@ -32,7 +33,7 @@ def test_channels_scale_mean_std_and_layout_are_applied_in_that_order(picture: P
     rule = {"channels": "BGR", "scale": 0.1, "mean": [1, 2, 3], "std": [1, 2, 4], "layout": "NHWC"}
     batch = read_picture(picture, rule)
     assert batch.shape == (1, 4, 6, 3)
-    np.testing.assert_allclose(batch[0, 3, 5], [(1 - 1) / 1, (15 - 2) / 2, (6 - 3) / 4], rtol=1e-6)
+    assert_each_close(batch[0, 3, 5], [(1 - 1) / 1, (15 - 2) / 2, (6 - 3) / 4])
 
 
 def test_the_declared_shape_sets_the_size_and_greyscale(picture: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, List
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close, assert_each_close
 from runtime_arm import Pair, Predictor, Workspace, load
 from runtime_arm.errors import ArmnetError, FeedError, NetError, OperatorError, PairError, UnknownOperator, UsageError
 from runtime_arm.machine import blas
@@ -37,8 +38,8 @@ def expected(x: np.ndarray) -> np.ndarray:
 def test_inputs_go_by_name_and_by_position() -> None:
     x = np.eye(3, dtype=np.float32)
     with Predictor(pair()) as predictor:
-        np.testing.assert_allclose(predictor.run({"x": x})["y"], expected(x), rtol=1e-6)
-        np.testing.assert_allclose(predictor.run([x])["y"], expected(x), rtol=1e-6)
+        assert_each_close(predictor.run({"x": x})["y"], expected(x), terms=4)
+        assert_each_close(predictor.run([x])["y"], expected(x), terms=4)
 
 
 def test_nets_are_taken_as_values_as_bytes_and_as_paths(tmp_path: Path) -> None:
@@ -49,16 +50,16 @@ def test_nets_are_taken_as_values_as_bytes_and_as_paths(tmp_path: Path) -> None:
     for path, content in zip(paths, data):
         path.write_bytes(content)
     for given in (nets, data, paths, tuple(map(str, paths))):
-        np.testing.assert_allclose(Predictor(*given).run([x])["y"], expected(x), rtol=1e-6)
-    np.testing.assert_allclose(load(*paths).run([x])["y"], expected(x), rtol=1e-6)
-    np.testing.assert_allclose(load(tmp_path).run([x])["y"], expected(x), rtol=1e-6)
+        assert_each_close(Predictor(*given).run([x])["y"], expected(x), terms=4)
+    assert_each_close(load(*paths).run([x])["y"], expected(x), terms=4)
+    assert_each_close(load(tmp_path).run([x])["y"], expected(x), terms=4)
 
 
 def test_the_batch_may_change_from_run_to_run() -> None:
     with Predictor(pair()) as predictor:
         for batch in (1, 5, 1, 2):
             x = np.random.default_rng(batch).standard_normal((batch, 3)).astype(np.float32)
-            np.testing.assert_allclose(predictor.run([x])["y"], expected(x), rtol=1e-5, atol=1e-6)
+            assert_close(predictor.run([x])["y"], expected(x), terms=4)
 
 
 def test_outputs_belong_to_the_caller_and_may_be_given() -> None:

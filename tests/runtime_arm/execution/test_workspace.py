@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_each_close
 from runtime_arm.errors import FeedError, NetError
 from runtime_arm.execution import net_runner
 from runtime_arm.execution.workspace import Workspace
@@ -36,8 +37,8 @@ def test_a_net_updates_its_blobs_in_every_run(monkeypatch: pytest.MonkeyPatch) -
         workspace.run_net_once(STEP)
         m = 0.5 * m + gradient / (1 + t)
         p = p - m
-        np.testing.assert_allclose(workspace.fetch("p"), p, rtol=1e-5)
-        np.testing.assert_allclose(workspace.fetch("g"), m, rtol=1e-5)
+        assert_each_close(workspace.fetch("p"), p, terms=t)
+        assert_each_close(workspace.fetch("g"), m, terms=t)
         assert workspace.fetch("it") == [t]
     assert len(made) == 2, "the init net, and one plan for all steps"
 

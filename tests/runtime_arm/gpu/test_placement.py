@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from device_tests.suite.tolerance import assert_network_close
+from device_tests.suite.tolerance import assert_close, assert_network_close
 from runtime_arm.errors import DeviceError, UsageError
 from runtime_arm.execution import predictor as predictors
 from runtime_arm.execution.predictor import Predictor
@@ -89,7 +89,7 @@ def test_the_processor_works_while_an_island_runs(opened: Any, monkeypatch: pyte
     pair = Pair.from_nets(pair.init_net, predict)
     monkeypatch.setattr(predictors, "_placement", lambda device, half: _placed(opened, [3, 4, 5, 6, 7, 8, 9]))
     with Predictor(pair, threads=1) as predictor:
-        np.testing.assert_allclose(predictor.run({"x": X})["beside"], np.cos(X), rtol=1e-5, atol=1e-6)
+        assert_close(predictor.run({"x": X})["beside"], np.cos(X))
         steps = [step.op.output[0] for step in predictor.executor.plans()[-1].running]
     assert steps[:3] == [f"a on {opened[0].spec}", "beside", "a"]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from device_tests.suite.tolerance import assert_close, assert_each_close
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Argument, OperatorDef
 from tests.support.operands import random
@@ -56,9 +57,9 @@ def test_interp_keeps_corners_and_is_linear_between() -> None:
 def test_normalize_gives_every_pixel_the_norm_of_its_scale() -> None:
     x = random((2, 3, 4, 5))
     y = run(caffe("Normalize", 2), x, np.array([2], np.float32))
-    np.testing.assert_allclose(np.sqrt((y**2).sum(1)), 2, rtol=1e-5)
+    assert_each_close(np.sqrt((y**2).sum(1)), np.full((2, 4, 5), 2), terms=3)
     whole = run(caffe("Normalize", 2, across_spatial=1), x, np.ones(3, np.float32))
-    np.testing.assert_allclose((whole**2).sum((1, 2, 3)), 1, rtol=1e-5)
+    assert_each_close((whole**2).sum((1, 2, 3)), np.ones(2), terms=3 * 4 * 5)
 
 
 def test_prior_boxes_lie_around_pixels() -> None:
@@ -66,7 +67,7 @@ def test_prior_boxes_lie_around_pixels() -> None:
     boxes, variances = run(op, np.zeros((1, 1, 1, 1), np.float32), np.zeros((1, 3, 8, 8), np.float32))[0]
     sizes = [(0.25, 0.25), (0.5, 0.5), (0.5, 0.125), (0.125, 0.5)]
     wanted: List[float] = [edge for w, h in sizes for edge in (0.5 - w / 2, 0.5 - h / 2, 0.5 + w / 2, 0.5 + h / 2)]
-    np.testing.assert_allclose(boxes, wanted, rtol=1e-6)
+    assert_each_close(boxes, wanted)
     assert (variances == 0.5).all()
 
 
@@ -74,7 +75,7 @@ def test_softmax_loss_leaves_ignored_labels_out() -> None:
     x = np.log(np.array([[1, 3], [1, 1], [3, 1]], np.float32))
     label = np.array([1, 0, 255], np.float32)
     loss = run(caffe("SoftmaxWithLoss", 2, ignore_label=255), x, label)
-    np.testing.assert_allclose(loss, -(np.log(0.75) + np.log(0.5)) / 2, rtol=1e-6)
+    assert_each_close(loss, -(np.log(0.75) + np.log(0.5)) / 2, terms=2)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_every_cell_pools_its_own_channel() -> None:
         [[[mean_of_cell(x, roi, 0.5, c, 2, h, w) for w in range(2)] for h in range(2)] for c in range(3)]
         for roi in rois
     ]
-    np.testing.assert_allclose(y, np.array(expected), rtol=1e-5, atol=1e-6)
+    assert_close(y, np.array(expected, np.float32), terms=4 * 4)
 
 
 def test_a_mask_puts_pixels_back_in_place() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
+from device_tests.suite.tolerance import assert_close
 from optimize.gradients import add_gradient_operators
 from runtime_arm.engines.pool import phases
 from runtime_arm.errors import ArmnetError
@@ -60,7 +61,7 @@ def test_a_pool_keeps_a_byte_a_window(arguments: Any) -> None:
     assert assert_engines_match_reference(back, [offsets, dy, shape], terms=9, constants=[2]) == ["PHASES"]
     (dx,) = run_kernel(back, [offsets, dy, shape], constants=[2])
     plain = OperatorDef.of("MaxPoolGradient", ["x", "y", "dy"], ["dx"], **arguments)
-    np.testing.assert_allclose(dx, run_kernel(plain, [x, y, dy])[0], atol=1e-5)  # there are no ties
+    assert_close(dx, run_kernel(plain, [x, y, dy])[0], terms=9)  # there are no ties
 
 
 @pytest.mark.parametrize("block", [1, 1 << 20])

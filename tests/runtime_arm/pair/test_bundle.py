@@ -20,7 +20,7 @@ import pytest
 from device_tests.suite.tolerance import assert_close
 from runtime_arm import Pair, load
 from runtime_arm.app.command_line import UNREAD
-from runtime_arm.errors import PairError
+from runtime_arm.errors import PairError, ResourceError
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.bundle import open_bundle
 from runtime_arm.pair.metadata import TensorInfo
@@ -238,13 +238,30 @@ def test_damage_anywhere_in_the_archive_is_refused_in_one_line(packed: Path, tmp
     assert len(opened) < 100
 
 
-def test_a_compressed_part_is_refused(bundle: Path, tmp_path: Path) -> None:
+def test_a_compressed_bundle_is_smaller_and_does_the_same(pair: Pair, packed: Path, tmp_path: Path) -> None:
     squeezed = tmp_path / "squeezed.pyz"
-    with zipfile.ZipFile(bundle) as source, zipfile.ZipFile(squeezed, "w", zipfile.ZIP_DEFLATED) as target:
-        for name in source.namelist():
-            target.writestr(name, source.read(name))
-    with pytest.raises(PairError, match="not stored"):
+    bundles.pack(pair, squeezed, compress=True)
+    assert squeezed.stat().st_size < 0.6 * packed.stat().st_size
+    assert open_bundle(squeezed).pair == open_bundle(packed).pair
+    assert load(squeezed).run([np.ones((1, 300), np.float32)])["y"].shape == (1, 4)
+    np.save(tmp_path / "x.npy", np.ones((1, 300), np.float32))
+    shutil.copy(packed, tmp_path)
+    of_both = [app(tmp_path / name, "x.npy", "--json") for name in (packed.name, squeezed.name)]
+    assert of_both[0].stdout == of_both[1].stdout
+    damaged = bytearray(squeezed.read_bytes())
+    damaged[damaged.index(b"pair/init_net.pb") + 1000] ^= 1
+    squeezed.write_bytes(damaged)
+    with pytest.raises(PairError, match=r"pair/init_net\.pb"):
         open_bundle(squeezed)
+
+
+def test_a_compressed_bundle_that_becomes_too_large_is_refused(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundles.pack(pair, tmp_path / "squeezed.pyz", compress=True)
+    monkeypatch.setattr("runtime_arm.machine.memory.memory_limit", lambda: 1 << 20)
+    with pytest.raises(ResourceError, match=r"squeezed\.pyz needs"):
+        open_bundle(tmp_path / "squeezed.pyz")
 
 
 def test_a_python_that_is_too_old_is_refused_in_one_line(bundle: Path) -> None:

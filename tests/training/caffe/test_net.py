@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_tests.suite.tolerance import assert_close
+from device_tests.suite.tolerance import assert_close, assert_each_close
 from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import ArmnetError, ExportError, UsageError
 from training.caffe import Net, Solver
@@ -76,7 +76,7 @@ def test_a_reshape_between_the_passes_changes_no_gradient() -> None:
     net.forward(x=x)
     net.reshape()
     net.backward(y=np.ones((2, 2)))
-    np.testing.assert_allclose(net.params["fc"][0].diff, np.tile(x.sum(axis=0), (2, 1)), rtol=1e-6)
+    assert_each_close(net.params["fc"][0].diff, np.tile(x.sum(axis=0), (2, 1)), terms=2)
 
 
 @pytest.mark.parametrize("type", ["LSTM", "RNN"])
@@ -112,7 +112,7 @@ def test_shared_parameters_are_one_blob_that_both_layers_change() -> None:
     weights, h = net.params["a"][0], net.blobs["h"].data
     ones = np.ones((4, 3), np.float32)
     wanted = ones.T @ h + (ones @ weights.data).T @ batch()["x"]
-    np.testing.assert_allclose(weights.diff, wanted, rtol=1e-4)
+    assert_close(weights.diff, wanted, terms=2 * 4 * 3)
 
 
 def test_a_frozen_layer_stays_and_gets_no_gradient() -> None:

@@ -141,7 +141,7 @@ def test_a_damaged_picture_is_skipped_and_named(data: Path) -> None:
 
 def test_data_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
     one = drawn(tmp_path / "one", "spot")
-    with pytest.raises(UsageError, match="there is one class"):
+    with pytest.raises(UsageError, match="there is only one class"):
         teach(classifier(), one)
     alone = drawn(tmp_path / "alone", "across", "down", count=1)
     with pytest.raises(UsageError, match="class 'across' has fewer than two samples"):

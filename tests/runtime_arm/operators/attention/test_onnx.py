@@ -120,7 +120,7 @@ def test_numbers_of_keys(causal: int) -> None:
         cut = [operands[0][batch : batch + 1], *(x[batch : batch + 1, :, :count] for x in operands[1:3])]
         whole = run_kernel(operator("Attention", cut, ["y"], "onnx", {}), cut)[0]
         if not causal:
-            np.testing.assert_allclose(y[batch], whole[0], atol=1e-6)
+            assert_close(y[batch], whole[0])
     assert (y[1, :, :2] == 0).all() == bool(causal)
 
 
