@@ -398,7 +398,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.text.tokenizer": "Tokenizer",
     },
     "tflite": {
-        "operators.elementwise.tflite": "Atan2 FloorDiv Logistic RightShift",
+        "operators.elementwise.tflite": "Atan2 Cast FloorDiv Logistic RightShift",
         "operators.detection.posenet": "PosenetDecoder",
         "operators.detection.tflite": "DetectionPostProcess NonMaxSuppression",
         "operators.recurrent.tflite": "LSTM RNN SVDF",

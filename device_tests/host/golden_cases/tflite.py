@@ -52,6 +52,9 @@ def elementwise() -> Iterator[Case]:
     yield from tflite("Requantize", "int8 4x5", **X, Y_scale=0.03, Y_zero_point=128, to=UINT8)
     yield from tflite("FloorDiv RightShift", "int32 3x4", np.array([1, 2, 3, 4], np.int32))
     yield from tflite("Atan2", "3x4", "pos 4")
+    for to in (INT8, UINT8, INT32):
+        yield from tflite("Cast", SPECIAL, to=to)
+        yield from tflite("Cast", FAR, to=to)
     yield from tflite("Logistic", SPECIAL)
     yield from tflite("Logistic", FAR)
 

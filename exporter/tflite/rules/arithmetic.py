@@ -67,7 +67,8 @@ def cast(node: Node) -> None:
     if number is None:
         raise ExportError(f"a cast to {dtype.name} is not supported")
     first, inputs = node.elementwise()
-    node.add("Cast", inputs, [node.output(0, first)], domain="onnx", to=number)
+    saturates = node.dtype(0).kind == "f" and dtype.kind in "iu"
+    node.add("Cast", inputs, [node.output(0, first)], domain="tflite" if saturates else "onnx", to=number)
 
 
 @rule("FLOOR_DIV")

@@ -10,6 +10,7 @@ from exporter.tflite.node import Node
 from exporter.tflite.rules import linear, quantised_rule
 from exporter.tflite.rules.convolution import positive
 from exporter.tflite.rules.quantised import DOMAIN, activation, of_input, of_output, window
+from exporter.tflite.rules.transposed import wanted_sizes
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
 
@@ -101,10 +102,7 @@ def fully_connected(node: Node) -> None:
 @quantised_rule("TRANSPOSE_CONV")
 def transpose_conv(node: Node) -> None:
     """Inputs: the output's shape, filters (M, kh, kw, C), pictures, bias."""
-    shape = node.constant_integers(0)
-    if shape is None or len(shape) != 4:
-        raise ExportError(f"the output's size must be known, it is {shape}")
-    size = node.constant("size", np.array(shape[1:3], np.int32))
+    size = node.constant("size", np.array(wanted_sizes(node, 2), np.int32))
     node.add(
         "QuantizedConvTranspose",
         [node.input(2), node.input(1), size, *_bias(node, 3)],

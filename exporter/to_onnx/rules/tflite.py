@@ -20,11 +20,12 @@ from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.native import explicit_pads
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
+from runtime_arm.netdef.dtypes import dtype_of
 from runtime_arm.operators.common.windows import onnx_window
 from runtime_arm.operators.quantised.fixed_point import FORTY_EIGHT_17THS, MINUS_32_17THS, MOST
 from runtime_arm.operators.quantised.rounding import fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import activation_range, affine, limits_of
-from runtime_arm.operators.quantised.tflite.pool import multiplier_of, pool_window
+from runtime_arm.operators.quantised.tflite.pool import exact_multiplier, multiplier_of, pool_window
 from runtime_arm.operators.quantised.tflite.products import Products, products_of
 from runtime_arm.operators.quantised.tflite.resize import axis_of_size
 from runtime_arm.operators.quantised.tflite.softmax import SUM_BITS, exponentials
@@ -287,8 +288,11 @@ def reduce(call: Call) -> Results:
         "ReduceSum", call.node("Cast", call.x, to=INT64), call.ints(*axes), keepdims=int(call.op.get_bool("keepdims"))
     )
     centred = call.node("Sub", sums, call.constant(affine(call.op, "X", dtype).zero_point * count, np.int64))
-    fixed = multiplier_of(call.op, dtype, count)
-    numbers = times_fixed_point(call, centred, type(fixed)(np.asarray(fixed.mantissa), np.asarray(fixed.exponent)))
+    exact, fixed = exact_multiplier(call.op, dtype), multiplier_of(call.op, dtype, count)
+    if exact is not None:
+        numbers = times_real(call, centred, np.asarray(exact))
+    else:
+        numbers = times_fixed_point(call, centred, type(fixed)(np.asarray(fixed.mantissa), np.asarray(fixed.exponent)))
     return stored(call, numbers, affine(call.op, "Y", dtype).zero_point, limits_of(dtype), dtype)
 
 
@@ -366,6 +370,18 @@ def _saturated(call: Call, number: str) -> str:
 def logistic(call: Call) -> Results:
     """ONNX does not say how a Sigmoid is rounded."""
     return call.node("Sigmoid", call.x)
+
+
+@rule("tflite.Cast")
+def cast(call: Call) -> Results:
+    """ONNX does not define its casts of floats beyond the range."""
+    x, dtype = call.x, np.dtype(dtype_of(call.op.get_int("to")))
+    if dtype.itemsize < 4:
+        limits = np.iinfo(dtype)
+        floats = x if call.dtype() != np.float16 else call.node("Cast", x, to=_FLOAT)
+        least, most = (call.constant(limit, np.float32) for limit in (limits.min, limits.max))
+        x = call.node("Cast", call.node("Clip", floats, least, most), to=_INT32)
+    return call.node("Cast", x, to=dtype)
 
 
 @rule("tflite.FloorDiv")

@@ -239,7 +239,11 @@ def dropout(call: Call) -> Results:
     return call.operand()
 
 
-@rule("Cast", "onnx.Cast")
+@rule("Cast", "onnx.Cast", "tflite.Cast")
 def cast(call: Call) -> Results:
-    x = call.as_held()
-    return kept(call, call.same_shape("CAST", x, dtype=call.outputs[0].dtype))
+    """TFLite's CAST of floats saturates; the others keep the low bits of int32 or int64 where a float does not fit."""
+    x, dtype = call.as_held(), call.outputs[0].dtype
+    wide = {"int8": np.int32, "uint8": np.int32, "int16": np.int32, "uint16": np.int32, "uint32": np.int64}
+    if call.op.domain != "tflite" and call.spec().dtype.kind == "f" and dtype.name in wide:
+        x = call.same_shape("CAST", x, dtype=np.dtype(wide[dtype.name]))
+    return kept(call, call.same_shape("CAST", x, dtype=dtype))

@@ -87,7 +87,7 @@ def _sizes(op: OperatorDef, inputs: Specs) -> Sizes:
 
 
 def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    size = _sizes(op, inputs)
+    size = _sizes(op, _given(inputs))
     return size.batches * size.heads * size.queries * size.keys * (size.depth + size.width)
 
 

@@ -7,9 +7,10 @@ from typing import Any, List, Sequence
 
 import numpy as np
 
-from runtime_arm.errors import OperatorError
-from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.operators.common.dtypes import FLOAT32, NUMBERS
+from runtime_arm.errors import ArgumentError, OperatorError
+from runtime_arm.netdef import Array, OperatorDef, dtypes
+from runtime_arm.operators.common.casting import saturated
+from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS, NUMBERS
 from runtime_arm.operators.common.formulas import in_blocks, level
 from runtime_arm.operators.elementwise.binary import common_shape
 from runtime_arm.registry.blocks import BLOCK
@@ -125,3 +126,33 @@ def _logistic(x: Array, y: Array, exponential: Array, result: Array, beyond: Arr
     np.exp(exponential, out=exponential)
     np.copyto(result, exponential, where=beyond, casting="same_kind")
     np.copyto(y, result)
+
+
+@operator("Cast", domain="tflite", dtypes=FLOATS, kind=Kind.ELEMENTWISE)
+def cast(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
+    """Y = X as integers of the dtype ``to``, rounded towards zero.
+
+    What does not fit becomes the largest or smallest integer, NaN the largest. All other casts of TFLite are ONNX's.
+    Source: LiteRT's cast.cc.
+    """
+    dtype = dtypes.dtype_of(op.get_int("to"))
+    if dtype is None or dtype.kind not in "iu":
+        raise ArgumentError(op, f"to must be an integer data type: {op.get_int('to')}")
+    return [x.with_dtype(dtype)]
+
+
+@cast.reference
+def cast_reference(op: OperatorDef, x: Array) -> List[Any]:
+    dtype = dtypes.dtype_of(op.get_int("to"))
+    limits = np.iinfo(dtype)
+    whole = [limits.max if np.isnan(value) else _whole(value, limits) for value in x.reshape(-1)]
+    return [np.array(whole, dtype).reshape(x.shape)]
+
+
+def _whole(value: Any, limits: Any) -> int:
+    return int(limits.min) if value <= limits.min else int(limits.max) if value >= limits.max else int(value)
+
+
+@cast.kernel("NUMPY", splits_work=True)
+def cast_numpy(call: Call) -> Run:
+    return in_blocks(call, lambda x, y: np.copyto(y, saturated(x, y.dtype)))

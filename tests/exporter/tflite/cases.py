@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from tests.support.tflite_models import Model
+from tests.support.tflite_models import TYPES, Model
 
 Case = Tuple[bytes, Dict[str, Any]]
 CASES: Dict[str, Callable[[], Case]] = {}
@@ -157,6 +157,9 @@ case("BITWISE_XOR", [integers(-50, 50, 3, 4), integers(-50, 50, 3, 4)])
 case("RIGHT_SHIFT", [integers(-500, 500, 3, 4), integers(0, 9, 3, 4)])
 case("ADD_N", [floats(3, 4), floats(3, 4), floats(3, 4)])
 case("CAST", [5 * floats(3, 4)], "CastOptions", dtypes=["int32"], InDataType=0, OutDataType=2)
+for _to in ("int8", "uint8", "int16"):
+    _beyond = [20000 * floats(3, 40)]
+    case(f"CAST:beyond_{_to}", _beyond, "CastOptions", dtypes=[_to], InDataType=0, OutDataType=TYPES[_to])
 case("CAST:from_bool", [flags(9)], "CastOptions", dtypes=["float32"], InDataType=6, OutDataType=0)
 case(
     "CAST:from_uint8",

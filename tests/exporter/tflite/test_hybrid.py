@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ExportError
 from tests.support.tflite_models import Model, Quantization, ours, reference
 
@@ -180,6 +181,28 @@ def test_depthwise_convolutions(tmp_path: Path, multiplier: int) -> None:
         DepthMultiplier=multiplier,
     )
     assert_equal(tmp_path, data, feeds)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("scales", [1, 5])
+@pytest.mark.parametrize(
+    ("kernel", "strides"), [((3, 3), (2, 2)), ((2, 4), (1, 2)), ((5, 2), (3, 2)), ((1, 1), (1, 1))]
+)
+def test_transposed_convolutions(
+    tmp_path: Path, kernel: Sequence[int], strides: Sequence[int], scales: int, padding: int
+) -> None:
+    """LiteRT converts the sums to floats in another order: these alone are not equal bit for bit."""
+    net, rng = Model(), np.random.default_rng(5)
+    beyond = [max(k - s, 0) if padding else 0 for k, s in zip(kernel, strides)]
+    size = net.constant("size", np.array([2, 4 * strides[0] + beyond[0], 5 * strides[1] + beyond[1], 5]))
+    of_w = Quantization(rng.uniform(0.001, 0.01, scales), [0] * scales)
+    w = net.constant("w", rng.integers(-127, 128, (5, *kernel, 7)).astype(np.int8), quantization=of_w)
+    x, b, y = net.input("x", (2, 4, 5, 7)), net.constant("b", rng.standard_normal(5)), net.tensor("y")
+    fields = {"Padding": padding, "StrideH": strides[0], "StrideW": strides[1]}
+    net.operator("TRANSPOSE_CONV", [size, w, x, b], [y], "TransposeConvOptions", version=3, **fields)
+    feeds = {"x": values(2, 4, 5, 7) * np.array([1, 30], np.float32).reshape(2, 1, 1, 1)}
+    data = net.to_bytes([y])
+    assert_close(ours(tmp_path, data, feeds)[0], reference(data, feeds)[0], terms=5 * 2 * 7)
 
 
 @pytest.mark.parametrize("scales", [1, 5])

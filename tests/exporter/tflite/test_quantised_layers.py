@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.tflite_integers import ACTIVATIONS, DTYPES, Single, affine, scales, whole_range
-from tests.support.tflite_models import Model, Quantization, ours, reference
+from tests.support.tflite_models import TYPES, Model, Quantization, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
 SEEDS = st.integers(0, 2**20)
@@ -349,10 +349,30 @@ def test_reduction_of_a_resized_picture(tmp_path: Path, type: str, keep: bool, a
     np.testing.assert_array_equal(result, expected)
 
 
+def test_a_transposed_convolution_whose_size_is_computed_but_declared(tmp_path: Path) -> None:
+    """As Keras writes it where the batch is open."""
+    model, of_x = Model(), Quantization([0.1], [3])
+    x = model.input("x", (1, 5, 4, 2), "int8", quantization=of_x, signature=(-1, 5, 4, 2))
+    w = model.constant("w", whole_range((3, 3, 3, 2), "int8", 1), quantization=Quantization([0.01], [0]))
+    counts = [model.tensor(name, (4,), "int32") for name in ("shape", "size")]
+    model.operator("SHAPE", [x], counts[:1], "ShapeOptions", OutType=TYPES["int32"])
+    factors = model.constant("factors", np.array([1, 2, 2, 1]))
+    more = model.constant("more", np.array([0, 0, 0, 1]))
+    doubled = model.tensor("doubled", (4,), "int32")
+    model.operator("MUL", [counts[0], factors], [doubled], "MulOptions")
+    model.operator("ADD", [doubled, more], counts[1:], "AddOptions")
+    y = model.tensor("y", (1, 10, 8, 3), "int8", quantization=of_x, signature=(-1, 10, 8, 3))
+    window = {"Padding": SAME, "StrideH": 2, "StrideW": 2}
+    model.operator("TRANSPOSE_CONV", [counts[1], w, x], [y], "TransposeConvOptions", version=2, **window)
+    data, feeds = model.to_bytes([y]), {"x": whole_range((1, 5, 4, 2), "int8", 2)}
+    (expected,), (result,) = reference(data, feeds), ours(tmp_path, data, feeds)
+    np.testing.assert_array_equal(result, expected)
+
+
 @few
 @given(st.booleans(), st.booleans(), SEEDS, st.data())
 def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
-    """Only uint8: for other types the reference kernel computes nothing."""
+    """Only uint8: for other types the reference kernel computes nothing, and the optimised one is followed."""
     net, of_x = Single(), data.draw(affine("uint8"))
     net.feed(whole_range((2, 7, 6, 5), "uint8", seed), of_x)
     net.constant(np.array([1, 2], np.int32))
@@ -364,6 +384,26 @@ def test_sum(keep: bool, one_scale: bool, seed: int, data: Any) -> None:
         version=2,
         KeepDims=keep,
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("steps", [1.0, 4.0, 2.7, 11.3])  # of X in one of Y; by powers of two many sums are ties
+def test_a_sum_of_signed_integers_is_that_of_the_optimised_kernel(tmp_path: Path, dtype: str, steps: float) -> None:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    zeros = [0, 0] if dtype == "int16" else [-9, -9 if steps == 1 else 17]
+    model, x = Model(), whole_range((300, 5), dtype, 1)
+    of_x, of_y = (Quantization([scale], [zero]) for scale, zero in zip((0.25, 0.25 * steps), zeros))
+    source, axes = model.input("x", x.shape, dtype, quantization=of_x), model.constant("axes", np.array([1], np.int32))
+    y = model.tensor("y", dtype=dtype, quantization=of_y)
+    model.operator("SUM", [source, axes], [y], "ReducerOptions", version=2, KeepDims=False)
+    data, kernels = model.to_bytes([y]), OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    runner = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
+    runner.allocate_tensors()
+    runner.set_tensor(runner.get_input_details()[0]["index"], x)
+    runner.invoke()
+    expected = runner.get_tensor(runner.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(ours(tmp_path, data, {"x": x})[0], expected)
 
 
 @few

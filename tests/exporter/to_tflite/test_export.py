@@ -15,6 +15,7 @@ from device_tests.suite.tolerance import assert_network_close
 from exporter.to_tflite import layout
 from runtime_arm.errors import ArmnetError, ExportError
 from runtime_arm.netdef import NetDef
+from runtime_arm.netdef.dtypes import UINT8
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
@@ -54,6 +55,17 @@ def test_pictures_have_their_channels_last_and_an_open_batch_is_one() -> None:
     assert tensors[model.inputs["x"]].shape == (1, 8, 8, 3)
     assert tensors[model.outputs["y"]].shape == (1, 6, 6, 4)
     assert model.turned == {"x", "y"}
+
+
+@pytest.mark.parametrize("type", ["Cast", "onnx.Cast", "tflite.Cast"])
+def test_a_cast_of_floats_keeps_its_rule(type: str) -> None:
+    """TFLite's saturates; the others keep the low bits."""
+    text = f'net "n": x -> y\n{type}(x) -> y  to={UINT8}'
+    pair = pair_of(text, {}, [TensorInfo("x", (4,), "float32")])
+    x = np.array([300.5, -1.5, 7.9, 255], np.float32)
+    wanted = armnet.Predictor(pair).run({"x": x})["y"]
+    assert wanted.tolist() == ([255, 0, 7, 255] if type == "tflite.Cast" else [44, 255, 7, 255])
+    np.testing.assert_array_equal(run_written(pair, {"x": x})[1]["y"], wanted)
 
 
 def test_an_activation_is_part_of_the_operation_before_it() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
+from runtime_arm.netdef import dtypes
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 from tests.support.operands import random, tflite
 
@@ -27,6 +28,20 @@ def test_floor_div_rounds_down(dtype: str) -> None:
     np.testing.assert_array_equal(run_kernel(tflite("FloorDiv", "A B"), [a, b])[0], [[3, 2, 0], [0, 33, 0]])
     if dtype != "uint8":
         np.testing.assert_array_equal(run_kernel(tflite("FloorDiv", "A B"), [-a, b])[0][0], [-4, -2, -1])
+
+
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("to", ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64"])
+def test_a_cast_to_integers_saturates(source: str, to: str) -> None:
+    beyond = [127.9, 128, 255.5, 256, 32768, 65504, 3e9, 1e10, 1e20, np.inf]
+    with np.errstate(over="ignore"):
+        x = np.array([0, 1.5, np.nan, *beyond, *(-value for value in beyond)], source)
+    op = tflite("Cast", "X", to=getattr(dtypes, to))
+    assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
+    limits, y = np.iinfo(to.lower()), run_kernel(op, [x])[0]
+    assert y[:3].tolist() == [0, 1, limits.max]
+    assert [y[12], y[22]] == [limits.max, limits.min]
+    assert_engines_match_reference(op, [x[:2]])  # all of it fits
 
 
 @pytest.mark.parametrize("engine", ["NUMPY", "REFERENCE"])

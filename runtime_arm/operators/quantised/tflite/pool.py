@@ -6,7 +6,7 @@ Source: LiteRT, tflite/kernels/internal/reference/integer_ops/pooling.h, referen
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -87,6 +87,15 @@ def _reduced(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     ]
 
 
+def exact_multiplier(op: OperatorDef, dtype: Any) -> Optional[np.float64]:
+    """X_scale / Y_scale where sums are rounded once, half away from zero; None where they are in fixed point.
+
+    LiteRT's reference kernel gives no sums of int8 and int16; those of its optimised kernel are rounded once.
+    """
+    once = op.type == "QuantizedSum" and dtype != np.uint8
+    return np.float64(affine(op, "X", dtype).scale) / np.float64(affine(op, "Y", dtype).scale) if once else None
+
+
 def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
     """X_scale / Y_scale. For a mean, its mantissa is divided by the count, rounding down."""
     fixed = fixed_point(np.float64(affine(op, "X", dtype).scale) / np.float64(affine(op, "Y", dtype).scale))
@@ -94,6 +103,10 @@ def multiplier_of(op: OperatorDef, dtype: Any, count: int) -> FixedPoint:
         return fixed
     shift = min(count.bit_length() - 1, 32, 31 + int(fixed.exponent))
     return FixedPoint((fixed.mantissa << shift) // count, fixed.exponent - shift)
+
+
+def _work_dtype(op: OperatorDef, dtype: Any) -> Any:
+    return np.int64 if exact_multiplier(op, dtype) is None else np.float64
 
 
 def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence[Array]) -> Array:
@@ -105,7 +118,11 @@ def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence
         work[0].fill(0)
         return work[0]
     np.subtract(sums, affine(op, "X", dtype).zero_point * count, out=sums)
-    RULES["tflite_ref"].scale(sums, multiplier_of(op, dtype, count), work)
+    exact = exact_multiplier(op, dtype)
+    if exact is None:
+        RULES["tflite_ref"].scale(sums, multiplier_of(op, dtype, count), work)
+    else:
+        RULES["tflite_real"].scale(sums, exact, work)
     np.add(work[0], affine(op, "Y", dtype).zero_point, out=work[0])
     limits = limits_of(dtype)
     np.clip(work[0], limits.low, limits.high, out=work[0])
@@ -129,12 +146,13 @@ def quantized_sum(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
 def reduced_reference(op: OperatorDef, x: Array) -> List[Any]:
     axes = _axes(op, TensorSpec.known(x))
     sums = np.asarray(x.sum(axes, dtype=np.int64, keepdims=op.get_bool("keepdims")))
-    work = np.empty(sums.shape, np.int64), np.empty(sums.shape, np.int64)
+    work = [np.empty(sums.shape, _work_dtype(op, x.dtype)) for _ in range(2)]
     return [_finish(op, sums, _count(x.shape, axes), x.dtype, work).astype(x.dtype)]
 
 
 def _sums(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    return [TensorSpec(outputs[0].shape, np.int64)] * 3
+    shape, dtype = outputs[0].shape, outputs[0].dtype
+    return [TensorSpec(shape, np.int64), *[TensorSpec(shape, _work_dtype(op, dtype))] * 2]
 
 
 @quantized_mean.kernel("NUMPY", scratch=_sums)

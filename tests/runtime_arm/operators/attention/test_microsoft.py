@@ -10,7 +10,9 @@ import pytest
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
-from runtime_arm.registry.schema import DataDependent
+from runtime_arm.planning.cost import cost_of
+from runtime_arm.registry.schema import DataDependent, lookup
+from runtime_arm.registry.specs import TensorSpec
 from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
 from tests.support.onnx_nodes import witness
 
@@ -57,6 +59,8 @@ def test_queries_keys_and_values_in_one() -> None:
         op = operator("MultiHeadAttention", packed, ["y"], MICROSOFT, {"num_heads": 3})
         assert assert_engines_match_reference(op, packed, terms=TERMS) == ["NUMPY"]
         np.testing.assert_array_equal(run_kernel(op, packed)[0], expected)
+        specs = [TensorSpec(x.shape, x.dtype) for x in packed]
+        assert cost_of(op, specs, lookup(op).infer(op, specs)).multiply_adds == 2 * 3 * 5 * 5 * (8 + 8)
 
 
 def test_ends_and_starts_mask_keys() -> None:
