@@ -26,9 +26,7 @@ _MOST_INFLATED = 1032  # bytes that deflate can make of one: 258 bytes take two 
 _ALIGNMENT = 64  # bytes, of a stored member that is used where it lies
 _PIECE = 1 << 20  # bytes that are inflated at a time
 _LONGEST_NAME = 200  # characters of it in an error
-_LENGTHS = struct.Struct(
-    "<H2LH"
-)  # the last fields: number of entries, size and offset of the directory, of the comment
+_LENGTHS = struct.Struct("<H2LH")  # the archive's last fields: number of entries, three others
 _MANY = 0xFFFF  # a number that stands elsewhere
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")  # ..., length of name, length of extra field (APPNOTE 6.3.10, 4.3.7)
 
