@@ -1,13 +1,13 @@
 """The runtime: loads a network and runs it with NumPy alone. It also works copied into an empty folder.
 
 Predictor         runs a pair: ``Predictor(pair).run({"data": x})``
-open              a Model, which answers what is in a picture or a sound: ``open("ssd").predict("cats.jpg")``
+open              a Model, which says what is in a picture or a sound: ``open("ssd").predict("cats.jpg")``
 load              a Predictor for a pair's folder or zip file, a bundle, or an init_net.pb and a predict_net.pb
 Pair              a network: the nets that make its weights and its outputs, with inputs, outputs and metadata
 Workspace         runs nets one by one on named blobs, as Caffe2's workspace does
 QuantizedTensor   an 8-bit blob with its scale and zero point
 
-Names are imported when they are first used, so the errors and the version need no NumPy.
+Each name is imported when it is first used, so the errors and the version need no NumPy.
 """
 
 from __future__ import annotations

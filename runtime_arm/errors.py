@@ -13,10 +13,10 @@ ArmnetError
 +-- ResourceError          not enough memory or disk, or a limit that protects them
 +-- ExportError            the source model cannot be translated
 +-- WorkerError            a worker failed or was killed
-+-- DeviceError            a device is not there, or its driver failed or answered wrongly
++-- DeviceError            a device is missing, or its driver failed or answered wrongly
 |   +-- NoDriver           no driver of that kind is installed
 +-- OptimizationError     an optimisation changed what the net computes and is refused; the message names the step
-+-- ResultError            outputs that hold NaN or infinities, of which no result can be made
++-- ResultError            outputs hold NaN or infinities, so no result can be made from them
 +-- UsageError             options that contradict each other or make no sense
 +-- MissingDependency      a package that the command needs is not installed
 """
@@ -26,11 +26,11 @@ from __future__ import annotations
 from typing import Iterable, Protocol
 
 _LONGEST = 300  # characters of another program's message
-_LISTED = 40  # words of which one is meant
+_LISTED = 40  # known words that a message lists
 
 
 class HasSignature(Protocol):
-    """What an OperatorError needs of an OperatorDef."""
+    """The part of an OperatorDef that an OperatorError needs."""
 
     def signature(self) -> str:
         """``Conv(X, W) -> Y``."""
@@ -39,7 +39,7 @@ class HasSignature(Protocol):
 class ArmnetError(Exception):
     """The base class of all errors that armnet raises on purpose.
 
-    The message is one line: whatever is not printable in it, such as a line break in a name from a file, is escaped.
+    The message is one line: unprintable characters in it, such as a line break in a name from a file, are escaped.
 
     Examples:
         >>> import armnet
@@ -96,7 +96,7 @@ class ShapeError(OperatorError):
 
 
 class GradientError(OperatorError):
-    """The gradient of the operator cannot be computed: it has none, or what it needs was overwritten."""
+    """The gradient of the operator cannot be computed: it has none, or a blob that it needs was overwritten."""
 
 
 class FeedError(ArmnetError):
@@ -112,7 +112,7 @@ class WorkerError(ArmnetError):
 
 
 class DeviceError(ArmnetError):
-    """A device is not there, or its driver failed or answered wrongly."""
+    """A device is missing, or its driver failed or answered wrongly."""
 
 
 class NoDriver(DeviceError):
@@ -128,7 +128,7 @@ class OptimizationError(ArmnetError):
 
 
 class ResultError(ArmnetError):
-    """Outputs hold NaN or infinities, so that no result can be made of them."""
+    """Outputs hold NaN or infinities, so no result can be made from them."""
 
 
 class UsageError(ArmnetError):
@@ -140,7 +140,7 @@ class MissingDependency(ArmnetError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'boxes'?`` if a known word is like this one, dashes before them aside; else nothing."""
+    """``; did you mean 'boxes'?`` if a known word is similar, without leading dashes; else an empty text."""
     from difflib import get_close_matches
 
     bare = {one.lstrip("-"): one for one in known}
@@ -149,12 +149,12 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def there_are(word: str, words: Iterable[str]) -> str:
-    """The words that there are, in one line, the first of them if they are many; and the one that may be meant."""
+    """The known words in one line, only the first ones if there are many, and a suggestion if one is similar."""
     words = list(words)
     more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
     return f"{', '.join(words[:_LISTED]) or 'none'}{more}{suggestion(word, words)}"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the error's message that is not blank, cut where it is long; else the name of its class."""
+    """The first line of the error's message that is not blank, shortened if it is long; else the name of its class."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)[:_LONGEST]

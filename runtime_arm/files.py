@@ -16,11 +16,11 @@ from runtime_arm.errors import ResourceError, UsageError
 AnyPath = Union[str, "os.PathLike[str]"]
 Chunk = Union[bytes, memoryview]
 _ZIP = b"PK\3\4"
-OWN_PAGES = 1 << 14  # bytes of an array from which on pages of its own are worth the call
+OWN_PAGES = 1 << 14  # bytes; for smaller arrays, pages of their own do not pay for the call
 
 
 def checked_path(path: Any, expected: str) -> AnyPath:
-    """The path itself. UsageError, saying what is expected, if it is not a path."""
+    """The path itself. If it is not a path, UsageError, which says what is expected."""
     if isinstance(path, (str, os.PathLike)):
         return path
     raise UsageError(f"{expected}; got {path!r}"[:300])
@@ -36,7 +36,7 @@ def one_line_errors(path: AnyPath) -> Iterator[None]:
 
 
 def is_zip(path: AnyPath) -> bool:
-    """Whether the content of a file begins like that of a zip file. That of a bundle does not."""
+    """Whether the content of a file begins like a zip file. A bundle does not."""
     if not os.path.isfile(path):
         return False
     with one_line_errors(path), open(path, "rb") as file:
@@ -44,7 +44,7 @@ def is_zip(path: AnyPath) -> bool:
 
 
 def is_zip_name(path: AnyPath) -> bool:
-    """Whether what is written to this path becomes a zip file."""
+    """Whether a pair written to this path becomes a zip file."""
     return os.fspath(path).lower().endswith(".zip")
 
 
@@ -61,9 +61,9 @@ def map_file(path: AnyPath) -> memoryview:
 
 
 def drop_pages(content: Any) -> None:
-    """Let the system take back the memory in which the content of a mapped file lies; it is read again when used.
+    """Let the system take back the memory that holds a mapped file's content; it is read again when used.
 
-    content: an array. Nothing happens to one that is not of a mapped file, and on systems that cannot do it.
+    content: an array. Nothing happens if it is not part of a mapped file, or if the system cannot do this.
     """
     mapped = mapping_of(content)
     if mapped is None or not memoryview(mapped).readonly or not hasattr(mmap, "MADV_DONTNEED"):
@@ -76,14 +76,14 @@ def drop_pages(content: Any) -> None:
 
 
 def give_back(mapped: mmap.mmap, *part: int) -> None:
-    """Let the system take back the memory of a mapping, or of a part of it from an offset that is a page's, of some
-    length; it keeps what the program has locked (mlockall)."""
+    """Let the system take back the memory of a mapping, or of a part of it: an offset at which a page begins, and a
+    length. Memory that the program has locked (mlockall) stays."""
     with suppress(OSError):
         mapped.madvise(mmap.MADV_DONTNEED, *part)
 
 
 def mapping_of(content: Any) -> Optional[mmap.mmap]:
-    """The mapping in which an array lies; None for other memory."""
+    """The mapping that holds an array; None for other memory."""
     base = content
     while isinstance(base, np.ndarray):
         base = base.base
@@ -92,14 +92,16 @@ def mapping_of(content: Any) -> Optional[mmap.mmap]:
 
 
 def own_pages(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """A new array in pages of its own, which the system can take back before the array ends; small ones, and those of
-    systems that cannot do it, lie among others."""
+    """A new array in pages of its own, which the system can take back while the array exists.
+
+    Small arrays get ordinary memory, and so do all on systems that cannot do this.
+    """
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < OWN_PAGES or not hasattr(mmap, "MADV_DONTNEED"):
         return np.empty(shape, dtype)
     try:
         pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError:  # a system maps only so many times
+    except OSError:  # the number of mappings is limited
         return np.empty(shape, dtype)
     return np.frombuffer(pages, dtype).reshape(shape)
 
@@ -156,7 +158,7 @@ def replaced_folder(path: AnyPath) -> Iterator[Path]:
             else:
                 os.rename(temporary, target)
     finally:
-        from shutil import rmtree  # brings bz2 and lzma along, which a start does without
+        from shutil import rmtree  # imports bz2 and lzma, which a start does not need
 
         rmtree(temporary, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Imports that wait: names that are imported when they are first used, and packages that not every machine has."""
+"""Lazy imports: names that are imported when they are first used, and packages that not every machine has."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ INSTALL = {
     "ncnn": "ncnn pnnx",
     "sklearn": "scikit-learn",
     "grpc_tools": "grpcio-tools",
-}  # what pip is asked for, by the package that is imported
-ALONE = {"PIL": "pillow", "cv2": "opencv-python-headless", "google": "protobuf"}  # where armnet is not installed
+}  # what pip installs, by the package that is imported
+ALONE = {"PIL": "pillow", "cv2": "opencv-python-headless", "google": "protobuf"}  # if armnet is not installed
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
@@ -62,7 +62,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Tuple[Callable[[str], 
 
 
 def _has_armnet() -> bool:
-    """Whether armnet is installed here; a bundle does without."""
+    """Whether armnet is installed here; a bundle runs without it."""
     from importlib.util import find_spec
 
     return find_spec("armnet") is not None
@@ -70,7 +70,7 @@ def _has_armnet() -> bool:
 
 @contextmanager
 def needed_for(purpose: str) -> Iterator[None]:
-    """Inside the block, somebody else's package that cannot be imported is a MissingDependency of one line."""
+    """Inside the block, a third-party package that cannot be imported raises a MissingDependency of one line."""
     try:
         yield
     except ImportError as error:

@@ -1,5 +1,7 @@
-"""Classes of fields, as ``dataclasses`` and ``typing.NamedTuple`` make them, for what every start needs: those take
-several times as long, for one imports ``inspect`` and the other compiles every annotation."""
+"""Classes of fields, as ``dataclasses`` and ``typing.NamedTuple`` make them, for classes that every start needs.
+
+Those two take several times as long: one imports ``inspect``, and the other compiles every annotation.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ else:
         """A tuple whose elements have names, as ``typing.NamedTuple`` declares it."""
 
     class field:  # noqa: N801 - it stands for a function of that name
-        """What is special about a field: its default is made anew each time, or it does not count where two compare."""
+        """Options of a field: a function that makes its default for each object, and whether comparisons include it."""
 
         def __init__(self, *, default=..., default_factory=None, compare=True):
             self.default, self.make, self.compare = default, default_factory, compare

@@ -1,11 +1,11 @@
-"""Training networks: gradients as nets, losses, solvers, and a Trainer that goes step by step.
+"""Trains networks: gradients as nets, losses, solvers, and a Trainer that trains step by step.
 
 add_gradient_operators    appends to a net the operators that compute the gradients of its blobs
 Trainer                   trains the network of a pair; losses are in ``training.losses``, solvers in
                           ``training.solvers``, the schedules of their rates in ``training.schedules``
 caffe                     nets and solvers of Caffe from its own files: ``training.caffe.Net`` and ``.Solver``
 
-The names are imported when they are first used.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collects operators behind those of a net, and the blobs that they start from."""
+"""Appends operators to those of a net, and collects the blobs that they start from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.netdef.values import ArgumentValue
 class NetBuilder:
     """``ops``: the operators so far. ``blobs``: constants and state that the new operators read, by name.
 
-    Names that are given are wishes: a name that is taken gets a number.
+    Given names are wishes: a name that is taken gets a number.
     """
 
     def __init__(self, ops: Iterable[OperatorDef], taken: Iterable[str] = ()) -> None:
@@ -22,7 +22,7 @@ class NetBuilder:
         self._taken = {name for op in self.ops for name in (*op.input, *op.output)} | set(taken)
 
     def free(self, name: str) -> str:
-        """The name, or with a number if it is taken; from now on it is."""
+        """The name, with a number if it is taken; it is reserved from now on."""
         chosen, count = name, 0
         while chosen in self._taken:
             count += 1
@@ -49,12 +49,12 @@ class NetBuilder:
         return chosen
 
     def number(self, name: str, value: float) -> str:
-        """A constant of one float32, shared by all who ask for that name and value."""
+        """A constant of one float32, shared by all callers with this name and value."""
         array = np.full(1, value, np.float32)
         known = self.blobs.get(name)
         return name if known is not None and np.array_equal(known, array) else self.blob(name, array)
 
     def replace_ops(self, net: NetDef) -> None:
-        """Goes on behind the operators of ``net``, which begin with the operators so far."""
+        """Continues after the operators of ``net``, which begin with the operators so far."""
         self.ops = list(net.op)
         self._taken.update(name for op in self.ops for name in (*op.input, *op.output))

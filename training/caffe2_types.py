@@ -1,4 +1,4 @@
-"""Which operators of the domain "" Caffe2 lacks: armnet's own, with Caffe2's conventions."""
+"""Operators of the domain "" that Caffe2 lacks: armnet's own, with Caffe2's conventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training as one .npz file, from which it goes on bit for bit."""
+"""Checkpoints: the state of a training in one .npz file, from which it continues bit for bit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LONGEST_META = 1 << 20  # bytes
 def save_checkpoint(
     path: AnyPath, net: NetDef, state: Mapping[str, Array], notes: Optional[Mapping[str, Any]] = None
 ) -> None:
-    """Write the state of a train net; the file appears whole or not at all. notes: what JSON can hold."""
+    """Write the state of a train net; the file appears whole or not at all. notes: data for JSON."""
     write_file(path, _written(net, state, notes))
 
 
 class _Room(io.RawIOBase):
-    """What was written and not taken yet: the file never lies in memory as a whole."""
+    """Bytes that were written and not taken yet, so the file is never in memory as a whole."""
 
     def __init__(self) -> None:
         self._content = bytearray()
@@ -67,7 +67,7 @@ def load_checkpoint(path: AnyPath, net: NetDef, state: Mapping[str, Array]) -> T
 
 
 def digest_of(net: NetDef) -> str:
-    """What tells train nets apart: operators, arguments and names."""
+    """A digest that distinguishes train nets: of operators, arguments and names."""
     return hashlib.sha256(net.to_bytes()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Trains for several epochs: batches in random order, what is held out judged, checkpoints, and going on from one."""
+"""Trains for several epochs: random batches, evaluation on held-out samples, checkpoints, and resuming from one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Progress = Callable[[str, int, int], None]
 class Plan:
     """How long to train, and how.
 
-    batch: samples a step; what does not fill a batch at the end of an epoch waits for the next. patience: it ends after
-    so many epochs without a better held-out loss, and goes back to the best; 0: never. seed: of the order and of what
-    augmentation draws.
+    batch: samples per step; samples that do not fill a batch at the end of an epoch wait for the next one. patience:
+    training ends after this many epochs without a better held-out loss, and returns to the best; 0: never. seed: of the
+    order and of the augmentation.
     """
 
     epochs: int = 10
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass
 class _Place:
-    """Where a training is: epochs that are done, steps in this one, and the state of the random numbers."""
+    """The progress of a training: finished epochs, steps in this one, and the state of the random numbers."""
 
     random: np.random.RandomState
     start: Any  # the random numbers' state when this epoch began
@@ -85,10 +85,10 @@ def fit(
     checkpoints: Optional[Path] = None,
     progress: Progress = lambda text, done, total: None,
 ) -> List[Epoch]:
-    """Train; what each epoch brought. checkpoints: a folder; if one lies there of the same training, it goes on.
+    """Train; the results of each epoch. checkpoints: a folder; one in it of the same training is resumed.
 
-    random: takes the place of ``plan.seed``. Killed at any moment and started again, it ends with the same weights, bit
-    for bit. UsageError for a checkpoint of another training, ResourceError if one cannot be written.
+    random: replaces ``plan.seed``. A training that was killed at any moment and started again ends with the same
+    weights, bit for bit. UsageError for a checkpoint of another training, ResourceError if one cannot be written.
     """
     if plan.patience and held_out is None:
         raise UsageError("patience needs samples that are held out")
@@ -103,7 +103,7 @@ def fit(
 
 
 class _Course:
-    """One training on its way."""
+    """One training in progress."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Course:
         self._kept: Optional[Dict[str, Array]] = None  # the best state
 
     def resume(self) -> None:
-        """Go on from the checkpoint, if there is one."""
+        """Continue from the checkpoint, if there is one."""
         if self._folder is None:
             return
         with one_line_errors(self._folder):
@@ -157,7 +157,7 @@ class _Course:
         return bool(self._plan.patience) and self._place.waited >= self._plan.patience
 
     def epoch(self) -> None:
-        """The rest of an epoch, and what it brought."""
+        """Train for the rest of an epoch, and note its results."""
         place, size = self._place, min(self._plan.batch, len(self._samples))
         now = place.random.get_state()
         place.random.set_state(place.start)
@@ -190,7 +190,7 @@ class _Course:
             raise UsageError(f"epoch {place.epoch + 1}: the loss is {loss}; a lower rate may help")
 
     def _keep(self) -> None:
-        """Keep this state as the best, if it is gone back to."""
+        """Keep this state as the best, if the training may return to it."""
         if self._plan.patience:
             self._kept = self._trainer.state()
             if self._folder is not None:
@@ -209,7 +209,7 @@ class _Course:
         self._progress(f"{text}; {self._clock.left(done, total)}", done, total)
 
     def end(self) -> None:
-        """Go back to the best state, if that is wanted."""
+        """Return to the best state, if that is wanted."""
         if self._kept is not None:
             self._trainer.go_back(self._kept)
         self._trainer.close()

@@ -14,10 +14,10 @@ from training.normalization import is_normalisation
 
 
 def fresh(pair: Pair, seed: int = 0) -> Pair:
-    """The pair with new weights: of two and more dimensions from even distributions, so that what is added up keeps its
-    variance through a ReLU; biases 0; normalisations that change nothing. Integers and single numbers stay.
+    """The pair with new weights, zero biases, and normalisations that change nothing. Integers and single numbers stay.
 
-    Source: He et al., Delving Deep into Rectifiers (2015), equation 10.
+    Weights of two and more dimensions are drawn from uniform distributions that keep the variance of sums through a
+    ReLU. Source: He et al., Delving Deep into Rectifiers (2015), equation 10.
     """
     inputs = {info.name for info in pair.inputs}
     values = {name: np.asarray(value) for name, value in run_init_net(pair.init_net).items() if name not in inputs}
@@ -32,7 +32,7 @@ def fresh(pair: Pair, seed: int = 0) -> Pair:
 
 
 def _normalisations(ops: Sequence[OperatorDef]) -> Dict[str, float]:
-    """What scale, bias, mean and variance of every normalisation are at the start."""
+    """The initial scale, bias, mean and variance of every normalisation."""
     return {
         name: start for op in ops if is_normalisation(op) for name, start in zip(op.input[1:5], (1.0, 0.0, 0.0, 1.0))
     }

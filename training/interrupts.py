@@ -1,4 +1,4 @@
-"""Interrupts that wait until a step is done."""
+"""Delays interrupts until a step is done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, Tuple
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block. Only the main thread hears of it; elsewhere nothing changes."""
+    """Delay Ctrl-C to the end of the block. Only the main thread receives it; in other threads nothing changes."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield

@@ -1,7 +1,7 @@
-"""Losses: each appends to a net the operators that compute one number from its outputs and what they should be.
+"""Losses: each appends to a net the operators that compute one number from its outputs and the labels.
 
 All are made of Caffe2's operators. ``outputs`` are blobs of the net, ``labels`` the blob that the caller feeds; the
-mean is over the samples of a batch unless said otherwise.
+mean is over the samples of a batch unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.netdef.dtypes import FLOAT, INT64
 from training.builder import NetBuilder
 
-SMALLEST_SQUARE = 1e-12  # of a distance whose root is taken: its gradient there is 0
+SMALLEST_SQUARE = 1e-12  # of a distance, before the root; its gradient there is 0
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Loss:
 
 @dataclass(frozen=True)
 class Softmax(Loss):
-    """-log softmax(X)[label]. X: (N, classes), or what Softmax makes of it; labels: (N,) integers.
+    """-log softmax(X)[label]. X: (N, classes), or its Softmax; labels: (N,) integers.
 
-    probabilities: labels are (N, classes) floats that sum to 1 in each row. smoothing: that share of each label is
+    probabilities: labels are (N, classes) floats that sum to 1 in each row. smoothing: the share of each label that is
     spread evenly over all classes. class_weights: a weight for each class. weights: the name of a blob (N,) that is
     fed, a weight for each sample. With weights, the sum is divided by the sum of the weights.
     """
@@ -106,9 +106,9 @@ class Softmax(Loss):
 
 
 def _softmax_of(net: NetBuilder, output: str) -> Tuple[int, str, Dict[str, int]]:
-    """Where in the net an output's Softmax stands that nothing else reads, the blob that it reads, and its axis.
+    """The place in the net of the Softmax that makes an output which nothing else reads, its input, and its axis.
 
-    If no Softmax makes the output: the end of the net, and the output itself.
+    If there is no such Softmax: the end of the net, and the output itself.
     """
     makers = [at for at, op in enumerate(net.ops) if output in op.output]
     readers = [op for op in net.ops if output in op.input]
@@ -120,7 +120,7 @@ def _softmax_of(net: NetBuilder, output: str) -> Tuple[int, str, Dict[str, int]]
 
 
 def _before_activation(net: NetBuilder, output: str, type: str) -> str:
-    """The blob that the activation of this type reads which makes the output; the output itself if none makes it."""
+    """The input of the activation of this type that makes the output; the output itself if there is none."""
     makers = [op for op in net.ops if output in op.output]
     return makers[0].input[0] if len(makers) == 1 and _is_plain(makers[0], type) else output
 
@@ -135,7 +135,7 @@ def _mean(net: NetBuilder, blob: str) -> str:
 
 @dataclass(frozen=True)
 class SigmoidCrossEntropy(Loss):
-    """-(t log p + (1 - t) log(1 - p)), the mean over all numbers. p = sigmoid(X); X: logits, or what Sigmoid makes."""
+    """-(t log p + (1 - t) log(1 - p)), the mean over all numbers. p = sigmoid(X); X: logits, or their Sigmoid."""
 
     def append(self, net: NetBuilder, outputs: Sequence[str], labels: str) -> str:
         logits = _before_activation(net, outputs[0], "Sigmoid")

@@ -1,5 +1,4 @@
-"""Batch normalisations of a net that is trained: those that learn use the batch's statistics, the others stay as they
-are."""
+"""Batch normalisations of a train net: those that learn use the batch's statistics, the others stay as they are."""
 
 from __future__ import annotations
 
@@ -28,8 +27,11 @@ def in_training(net: NetBuilder, op: OperatorDef, weights: MutableMapping[str, A
 
 
 def frozen(net: NetBuilder, op: OperatorDef, weights: Dict[str, Array], learns: bool) -> List[OperatorDef]:
-    """The normalisation by its running statistics as factors and shifts a channel, whose gradients Caffe2 computes
-    correctly: those of SpatialBN with is_test=1 it does not. learns: scale or bias are trained."""
+    """The normalisation by its running statistics, as factors and shifts per channel.
+
+    Caffe2 computes their gradients correctly, but not those of SpatialBN with is_test=1. learns: scale or bias are
+    trained.
+    """
     scale, bias, mean, variance = op.input[1:]
     y, order = op.output[0], "NHWC" if channels_last(op) else "NCHW"
     epsilon = op.get_float("epsilon", 1e-5)

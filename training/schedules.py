@@ -62,8 +62,9 @@ class Schedule:
 
 
 def schedule_of(text: str, steps: int) -> Schedule:
-    """A schedule as text: ``fixed``, ``step:stepsize=1000,gamma=0.1``. Of ``cosine``, ``poly`` and ``warmup``, a rise
-    and then a cosine, what is not said is chosen so that the rate is 0 after ``steps``. UsageError for another text.
+    """The schedule that a text names: ``fixed``, ``step:stepsize=1000,gamma=0.1``. UsageError for any other text.
+
+    ``warmup`` is a rise and then a cosine. By default ``cosine``, ``poly`` and ``warmup`` reach 0 after ``steps``.
     """
     policy, _, rest = text.partition(":")
     arguments: Dict[str, Any] = {}
@@ -80,7 +81,7 @@ def schedule_of(text: str, steps: int) -> Schedule:
 
 
 def _whole_run(policy: str, steps: int) -> Tuple[str, Dict[str, Any]]:
-    """The policy's name at Caffe2, and arguments that spread it over all steps."""
+    """Caffe2's name of the policy, and arguments that spread it over all steps."""
     if policy == "cosine":
         return policy, {"max_lr": 1.0, "min_lr": 0.0, "period": steps + 1, "t_mult": 1.0, "lr_shrink": 1.0}
     if policy == "poly":

@@ -1,7 +1,7 @@
-"""Solvers: what a train net does with the gradients. Each adds operators that update a parameter in place.
+"""Solvers: how a train net updates its parameters. Each adds operators that update a parameter in place.
 
-All are made of Caffe2's operators. ``rate`` is positive, and a schedule multiplies it. Before the rule of the solver,
-gradients are clipped and then decayed, in Caffe's order.
+All are made of Caffe2's operators. ``rate`` is positive, and a schedule multiplies it. Before the solver's rule,
+gradients are clipped, and then the decay is added, in Caffe's order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ WEIGHT, SCALE, BIAS = KINDS = ("weight", "scale", "bias")
 
 @dataclass(frozen=True)
 class Solver:
-    """What all solvers share.
+    """The options of all solvers.
 
-    schedule: how the rate changes. weight_decay: that much of each parameter is added to its gradient; one number, for
-    weights and the scales of normalisations but not for biases, or a number for each of the kinds "weight", "scale"
-    and "bias". regularization: "L2", or "L1", which adds the sign. clip_norm: the most that the length of all gradients
-    together may be; clip_value: the most for each number. iter_size: so many parts of a batch are computed one after
-    the other, and their gradients averaged.
+    schedule: how the rate changes. weight_decay: the share of each parameter that is added to its gradient; one number,
+    for weights and the scales of normalisations but not for biases, or a number for each of the kinds "weight", "scale"
+    and "bias". regularization: "L2", or "L1", which adds the sign. clip_norm: the largest norm of all gradients
+    together; clip_value: the largest magnitude of each number. iter_size: the number of parts of a batch that are
+    computed one after the other; their gradients are averaged.
     """
 
     rate: float = 0.01
@@ -52,7 +52,7 @@ class Solver:
 
     @property
     def direction(self) -> float:
-        """1 if the rule subtracts rate times something, -1 if it adds that."""
+        """1 if the rule subtracts rate times something, -1 if it adds it."""
         return -1.0
 
     def decay_of(self, kind: str) -> float:
@@ -88,7 +88,7 @@ class Names:
     iteration: str
 
     def state(self, net: NetBuilder, suffix: str, fill: float = 0.0) -> str:
-        """A state of the shape of the parameter; at the start it is one number, which takes no memory."""
+        """A state of the parameter's shape; its initial value is one number, which takes no memory."""
         return net.blob(f"{self.parameter}_{suffix}", np.broadcast_to(np.float32(fill), self.value.shape))
 
 
@@ -187,7 +187,7 @@ class Adam(Solver):
 
 @dataclass(frozen=True)
 class AdamW(Adam):
-    """Adam whose decay does not pass through the moments: p -= rate decay p, before the step.
+    """Adam with decay that does not enter the moments: p -= rate decay p, before the step.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019).
     """

@@ -1,7 +1,7 @@
-"""Runs the nets of a training on its state: parameters, statistics, what the solver keeps.
+"""Runs the nets of a training on its state: parameters, statistics, the solver's state.
 
-The state lies in the memory of the plan that changed it last, and the next run goes on there: it is neither copied in
-nor out, and there is one of it.
+The state is in the memory of the plan that changed it last, and the next run continues there. So it is neither copied
+in nor out, and it exists only once.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class StateRuns:
 
     @property
     def values(self) -> Dict[str, Array]:
-        """UsageError if a step ended while it changed them."""
+        """UsageError if a step was interrupted while it changed them."""
         if self._is_broken:
             raise UsageError("the last step failed while it changed the parameters: go on from a checkpoint")
         return self._values
 
     def replace(self, values: Mapping[str, Array]) -> None:
-        """Go on from other values; they are copied when the next run begins."""
+        """Continue from other values; they are copied when the next run begins."""
         self._values, self._is_broken = dict(values), False
 
     def run(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> Dict[str, Any]:
-        """What is wanted, after one of the nets has run. An error on the way forward leaves the state as it was."""
+        """The wanted blobs, after one of the nets has run. An error in the forward pass leaves the state as it was."""
         run = self._run_of(net, given, wanted)
         values = self.values
         begun = int(values[self._iteration][0])
@@ -66,18 +66,18 @@ class StateRuns:
             raise
 
     def _go_back(self, kept: Mapping[str, Array], begun: int) -> None:
-        """Undo what a run did that ended early, if the parameters are as they were."""
+        """Undo the changes of a run that ended early, if the parameters are still unchanged."""
         self._is_broken = int(self._values[self._iteration][0]) != begun
         if not self._is_broken:
             self._values = {name: np.array(kept.get(name, value)) for name, value in self._values.items()}
 
     def memory(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> StepMemory:
-        """What a run takes, up to where sizes depend on data; nothing runs."""
+        """The memory of a run, up to where sizes depend on data; nothing runs."""
         run = self._run_of(net, given, wanted)
         return measured(run.plan(self.values, given, wanted), run.executor.net, self._values, run.repeated)
 
     def _run_of(self, net: NetDef, given: Mapping[str, Any], wanted: Sequence[str]) -> _NetRun:
-        """The net as it runs for such feeds. ResourceError if that takes more memory than it may."""
+        """The net as it runs for such feeds. ResourceError if that takes more memory than allowed."""
         shapes = None if self._memory is None else tuple((name, value.shape) for name, value in given.items())
         key = net.name, shapes
         if key not in self._runs:
@@ -111,7 +111,7 @@ class StateRuns:
         return _NetRun(plan, list(self._values), self._constants, self._threads)
 
     def close(self) -> None:
-        """Free the plans and end the workers; another run starts new ones."""
+        """Free the plans and end the workers; the next run starts new ones."""
         if self._runs:
             self._values = {name: np.array(value) for name, value in self._values.items()}
         for run in self._runs.values():
@@ -120,7 +120,7 @@ class StateRuns:
 
 
 class _NetRun:
-    """One of the nets. ``changed_early``: the state that it changes before the way back begins."""
+    """One of the nets. ``changed_early``: the state that it changes before the backward pass begins."""
 
     def __init__(self, plan: StepPlan, state: Sequence[str], constants: Mapping[str, Array], threads: int):
         net = plan.net
@@ -136,7 +136,7 @@ class _NetRun:
         self.executor, self._threads = Executor(net, known, threads), threads
 
     def own(self, values: Mapping[str, Array]) -> List[str]:
-        """The state that lies where the run before left it."""
+        """The state that is still where the last run left it."""
         left = self.executor.carried()
         return [name for name in self._read if name in left and values[name] is left[name]]
 

@@ -1,4 +1,4 @@
-"""What memory a training step takes."""
+"""The memory that a training step takes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from runtime_arm.planning.plan import Segment
 
 
 class StepMemory(NamedTuple):
-    """What a training step takes, in bytes.
+    """The memory of a training step, in bytes.
 
-    arena: everything that a step needs: parameters, what the solver keeps, activations, gradients and scratch memory.
-    state: of these, what stays from step to step. kept: what the way forward leaves to the way back: activations,
-    statistics, masks and the batch itself. repeated: the number of operators that run a second time instead.
+    arena: everything that a step needs: parameters, the solver's state, activations, gradients and scratch memory.
+    state: the part of it that stays from step to step. kept: the part that the forward pass leaves for the backward
+    pass: activations, statistics, masks and the batch itself. repeated: the number of operators that run a second time
+    instead.
     """
 
     arena: int
@@ -32,7 +33,7 @@ class StepMemory(NamedTuple):
 
 
 def measured(segment: Segment, net: NetDef, state: Container[str], repeated: int) -> StepMemory:
-    """What a plan of a train net takes."""
+    """The memory of a plan of a train net."""
     border = first_backward(net.op)
     at = next((place for place, step in enumerate(segment.steps) if step.index >= border), len(segment.steps))
     kept = nbytes = 0

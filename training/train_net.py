@@ -45,7 +45,8 @@ class TrainNet(NamedTuple):
 
     net: a whole step. backward: forward and backward, up to ``gradients``. update: from the gradients, which are fed,
     to the new parameters. state: the blobs that a step changes, with their values at the start; constants: those that
-    it reads; feeds: those that the caller gives. parameters: what is trained. loss, rate: blobs that tell about a step.
+    it reads; feeds: those that the caller gives. parameters: those that are trained. loss, rate: the blobs with the
+    loss and the rate of a step.
     """
 
     net: NetDef
@@ -100,7 +101,7 @@ def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str,
 
 
 def _chosen(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], wishes: Wishes) -> List[str]:
-    """The parameters that are to be trained, in the order in which the net reads them."""
+    """The parameters to train, in the order in which the net reads them."""
     statistics = {name for op in net.op if is_normalisation(op) for name in op.input[3:5]}
     floats = [name for name in net.captures() if name in weights and weights[name].dtype == np.float32]
     fed = {info.name for info in inputs}
@@ -131,7 +132,7 @@ def _set_normalisations(builder: NetBuilder, chosen: Sequence[str], weights: Dic
 def _save_memory(
     builder: NetBuilder, net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], outputs: Sequence[str]
 ) -> None:
-    """Fuse normalisations, and keep masks for the way back instead of activations."""
+    """Fuse normalisations, and keep masks for the backward pass instead of activations."""
     constants: SpecsByName = {name: TensorSpec.known(value) for name, value in weights.items()}
     shapes = [infer_more(net, {**constants, **choice})[0] for choice in known_inputs(net, constants, inputs)]
     fused = fuse_normalizations(NetDef("", tuple(builder.ops)), shapes, outputs)
@@ -139,14 +140,15 @@ def _save_memory(
 
 
 def _kind(ops: Sequence[OperatorDef], name: str, value: Array) -> str:
-    """Whether a parameter is a weight, the scale of a normalisation, or a bias: anything else of one dimension."""
+    """The kind of a parameter: a weight, the scale of a normalisation, or a bias, which is any other of one
+    dimension."""
     if any(is_normalisation(op) and name == op.input[1] for op in ops):
         return SCALE
     return WEIGHT if sum(size > 1 for size in value.shape) > 1 or value.ndim > 1 else BIAS
 
 
 def _dense(builder: NetBuilder, parameter: str, shape: Tuple[int, ...], gradient: Union[str, SparseGradient]) -> str:
-    """The blob of a gradient; of rows, one made of them, whatever the shape of the indices."""
+    """The blob of a gradient. A sparse one becomes dense, for indices of any shape."""
     if not isinstance(gradient, SparseGradient):
         return gradient
     rows = []
@@ -158,7 +160,7 @@ def _dense(builder: NetBuilder, parameter: str, shape: Tuple[int, ...], gradient
 
 
 def _tell_apart(builder: NetBuilder, gradients: Dict[str, str]) -> None:
-    """Give every parameter a gradient blob of its own: updates overwrite it."""
+    """Give every parameter a gradient blob of its own, because updates overwrite it."""
     seen = set()
     for parameter, gradient in gradients.items():
         if gradient in seen:
@@ -205,13 +207,13 @@ def _written(ops: Iterable[OperatorDef]) -> List[str]:
 
 
 def _net(name: str, ops: Sequence[OperatorDef], wanted: Sequence[str]) -> NetDef:
-    """The net of those operators that what is wanted depends on."""
+    """The net of the operators on which the wanted blobs depend."""
     net = NetDef(name, tuple(reversed(list(_needed(ops, wanted)))))
     return net.replace(external_input=net.captures(), external_output=tuple(dict.fromkeys(wanted)))
 
 
 def _needed(ops: Sequence[OperatorDef], wanted: Iterable[str]) -> Iterator[OperatorDef]:
-    """Those operators on which the blobs that are wanted at the end depend, from the last to the first."""
+    """The operators on which the blobs that are wanted at the end depend, from the last to the first."""
     live = set(wanted)
     for op in reversed(ops):
         if not live & set(op.output):

@@ -29,7 +29,8 @@ NORMALISATIONS = ("auto", "train", "frozen")
 
 
 class Evaluation(NamedTuple):
-    """The mean loss of so many samples, and the share whose largest output is the label's; None without classes."""
+    """The mean loss over a number of samples, and the share whose largest output is the label's; None without
+    classes."""
 
     loss: float
     accuracy: Optional[float]
@@ -44,14 +45,14 @@ class Trainer:
             loss = trainer.step({"data": images, "label": labels})
         trainer.pair().save("trained")
 
-    loss: a ``training.losses.Loss``, or the name of one. labels: the name of the blob with what the outputs should be;
-    it is fed beside the net's inputs. trainable: names or patterns (``fc*``) of parameters; None for all. solver: a
+    loss: a ``training.losses.Loss``, or the name of one. labels: the name of the blob with the expected outputs; it is
+    fed in addition to the net's inputs. trainable: names or patterns (``fc*``) of parameters; None for all. solver: a
     ``training.solvers.Solver``, or the name of one. outputs: the blobs that the loss takes; None for the net's first.
     batch_norm: "auto" uses the statistics of the batch where a normalisation's scale or bias is trained, "train"
     everywhere, "frozen" nowhere. caffe2_compatible: only with Caffe2's operators, so that ``nets`` run there, too.
-    threads: as for Predictor. memory: the most bytes that a step may take; activations are computed again where they do
-    not fit, which changes no result and takes longer. ``evaluate`` takes memory of its own. UsageError if something
-    does not fit.
+    threads: as for Predictor. memory: the most bytes that a step may take; activations that do not fit are recomputed,
+    which changes no result but takes longer. ``evaluate`` takes memory of its own. UsageError if something does not
+    fit.
     """
 
     def __init__(
@@ -106,12 +107,12 @@ class Trainer:
 
     @property
     def labels(self) -> str:
-        """The name of the blob with what the outputs should be."""
+        """The name of the blob with the expected outputs."""
         return self._labels
 
     @property
     def iteration(self) -> int:
-        """How many steps were made."""
+        """The number of steps made so far."""
         return int(self._state[self._train.iteration][0])
 
     def step(self, feeds: Feeds) -> float:
@@ -150,9 +151,9 @@ class Trainer:
         return loss
 
     def memory(self, feeds: Feeds) -> StepMemory:
-        """What a step on such a batch takes; nothing runs. ResourceError if that is more than it may take.
+        """The memory of a step on such a batch; nothing runs. ResourceError if that is more than allowed.
 
-        Where the sizes of blobs depend on data it is what is needed up to the first of these.
+        If the sizes of blobs depend on data, it covers the operators up to the first of these.
         """
         given, train = self._checked(feeds), self._train
         if self._solver.iter_size == 1:
@@ -217,7 +218,8 @@ class Trainer:
         return self._pair.replace(init_net=self._pair.init_net.replace(op=(*kept, *fills)))
 
     def nets(self) -> Tuple[NetDef, NetDef]:
-        """(init_net, train_net): what fills all blobs as they are now, and one step; for a Workspace, or for Caffe2."""
+        """(init_net, train_net): one fills all blobs as they are now, the other is one step; for a Workspace, or for
+        Caffe2."""
         if self._solver.iter_size > 1:
             raise UsageError("a solver with an iter_size makes a step of several runs, which one net cannot express")
         values = {**self._train.constants, **self._state}
@@ -233,11 +235,11 @@ class Trainer:
         return init_net, self._train.net
 
     def save(self, path: AnyPath, notes: Optional[Mapping[str, Any]] = None) -> None:
-        """Write a checkpoint: parameters, statistics, the solver's state, the iteration. notes: more, as JSON."""
+        """Write a checkpoint: parameters, statistics, the solver's state, the iteration. notes: further JSON data."""
         save_checkpoint(path, self._train.net, self._state, notes)
 
     def restore(self, path: AnyPath) -> Dict[str, Any]:
-        """Go on from a checkpoint of a Trainer that was made alike: the steps that follow are the same, bit for bit.
+        """Continue from a checkpoint of an equal Trainer: the steps that follow are the same, bit for bit.
 
         Returns the notes in it.
         """
@@ -250,11 +252,12 @@ class Trainer:
         return {name: np.array(value) for name, value in self._state.items()}
 
     def go_back(self, state: Mapping[str, Array]) -> None:
-        """Go on from a state of this Trainer."""
+        """Continue from a state of this Trainer."""
         self._runs.replace({name: np.array(value) for name, value in state.items()})
 
     def digest(self) -> str:
-        """What tells apart Trainers that would go on otherwise: of the train net, and of all weights as they are."""
+        """A digest of the train net and of all current weights: it differs for Trainers whose next steps would
+        differ."""
         content = hashlib.sha256(digest_of(self._train.net).encode())
         for name, value in sorted({**self._train.constants, **self._state}.items()):
             content.update(name.encode())
@@ -262,7 +265,7 @@ class Trainer:
         return content.hexdigest()
 
     def close(self) -> None:
-        """End the workers; another step starts new ones."""
+        """End the workers; the next step starts new ones."""
         self._runs.close()
 
 

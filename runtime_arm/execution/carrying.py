@@ -15,7 +15,7 @@ class Carried:
 
     def __init__(self) -> None:
         self._left: Dict[str, Tuple[Segment, Value]] = {}
-        self._in_place: Dict[str, Tuple[Array, Array]] = {}  # by input: its memory, and the same, left by an output
+        self._in_place: Dict[str, Tuple[Array, Array]] = {}  # by input: its memory, and an output that is there
 
     def missing(self, carry: Mapping[str, str], feeds: Mapping[str, Any]) -> List[str]:
         """The carried inputs that are not fed. FeedError if the run before left nothing for one of them."""
@@ -34,8 +34,8 @@ class Carried:
     ) -> Dict[str, Array]:
         """What to feed to ``first`` for these inputs.
 
-        Its own memory, if what was left lies there: then nothing is copied. A copy, if it lies elsewhere in the memory
-        of ``segments``, which the next run uses. Else what was left.
+        The input's own memory, if what was left is there: then nothing is copied. A copy, if it is elsewhere in the
+        memory of ``segments``, which the next run uses. Otherwise, what was left.
         """
         wanted = {value.name: value for value in first.feeds}
         used = list(segments)
@@ -50,7 +50,7 @@ class Carried:
         return found
 
     def _lies_in(self, name: str, target: Array, left: Array) -> bool:
-        """Whether both are the same memory. It is remembered: to look takes microseconds, in each run."""
+        """Whether both are the same memory. The answer is kept, because asking takes microseconds in each run."""
         known = self._in_place.get(name)
         if known is not None and known[0] is target and known[1] is left:
             return True

@@ -47,21 +47,21 @@ if TYPE_CHECKING:
     PutSteps = Callable[[Sequence[Step], Set[Value], Optional[OnDevice]], List[Step]]  # the last: what was measured
 
 PLANS_KEPT = 8  # the number of input shapes whose plans are kept
-SEGMENTS_KEPT = 32  # after all borders of a net; more if one run needs more
-SMALL_KEPT = 512  # of either, while they take no more than SMALL together: in loops shapes change at each turn
+SEGMENTS_KEPT = 32  # segments after borders, of a whole net; more if one run needs more
+SMALL_KEPT = 512  # of either, while all together take no more than SMALL: in loops, shapes change with each trip
 SMALL = 1 << 22  # bytes
 STEP_NBYTES = 1 << 13  # of a step's objects and functions; measured: 9 to 14 kB
-LEAST_PAGES, MOST_PAGES = 1 << 16, 1 << 22  # bytes of results whose memory is used again
+LEAST_PAGES, MOST_PAGES = 1 << 16, 1 << 22  # bytes of results whose memory is reused
 
 
 def _references(held: Mapping[str, Any], name: str) -> int:
-    """How many references there are to what the mapping holds; 0 if that cannot be said."""
+    """The number of references to what the mapping holds; 0 if it cannot be determined."""
     count: Optional[Callable[[Any], int]] = getattr(sys, "getrefcount", None)
     shared = not getattr(sys, "_is_gil_enabled", lambda: True)()  # then other threads may count later
     return 0 if count is None or shared else count(held[name])
 
 
-_ALONE = _references({"": np.empty(0)}, "") or -1  # if the mapping has the only one
+_ALONE = _references({"": np.empty(0)}, "") or -1  # if only the mapping refers to it
 
 
 class Executor:
@@ -84,7 +84,7 @@ class Executor:
         digest: str = "",
         around: Mapping[str, Value] = {},
     ):
-        """around: what the net sees of the one that holds it, in memory that stays in place; it is not copied."""
+        """around: blobs of the enclosing net that this one reads, in memory that stays in place, never copied."""
         self.net = net
         self._around = around
         self._tuned = tuned
@@ -99,7 +99,7 @@ class Executor:
         self._crew: Optional[Crew] = None
         self._process = os.getpid()
         self._carried: Optional[Carried] = None
-        self._last: Dict[str, Array] = {}  # what the run before returned, by blob: what is worth being used again
+        self._last: Dict[str, Array] = {}  # results of the last run whose memory is worth reusing, by blob
 
     def run(
         self,
@@ -110,8 +110,8 @@ class Executor:
     ) -> Dict[str, Any]:
         """The fetched blobs by name: copies that belong to the caller, or the arrays of ``out`` for the names it has.
 
-        Feeds are arrays or QuantizedTensors. carry: blobs that are not fetched, by the feed that they are in the next
-        run; such a feed may be left out, and is then what the run before left.
+        Feeds are arrays or QuantizedTensors. carry: for a feed of the next run, the blob of this run that becomes it;
+        such blobs are not fetched. Such a feed may be left out: then it is what the last run left.
         """
         with np.errstate(all="ignore"):
             if not carry and self._carried is not None:
@@ -126,8 +126,7 @@ class Executor:
             return {name: out[name] if name in out else value.content() for name, value in values.items()}
 
     def run_inside(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Dict[str, Any]:
-        """Like ``run``, for a net inside of one that is running: NumPy has been told to ignore what it would warn
-        of."""
+        """Like ``run``, for a net inside one that is running, so NumPy's warnings are already off."""
         return self._results(self._walk(feeds, fetches), fetches)
 
     def _results(self, segment: Segment, fetches: Sequence[str]) -> Dict[str, Any]:
@@ -137,8 +136,11 @@ class Executor:
         return results
 
     def _returned(self, name: str, value: Value) -> Any:
-        """A copy of a fetched value that is the caller's. If it has let go of the one of the run before, this is the
-        same memory: the system takes as long to give new pages as it takes to write them."""
+        """A copy of a fetched value, owned by the caller.
+
+        If the caller no longer holds the last run's copy, its memory is reused, because getting new pages from the
+        system takes as long as writing them.
+        """
         if not LEAST_PAGES <= value.array.nbytes <= MOST_PAGES or value.spec.dtype == object:
             return value.content()
         last = self._last.get(name)
@@ -154,7 +156,7 @@ class Executor:
         return self._last[name]
 
     def _walk_carrying(self, feeds: Mapping[str, Any], fetches: Sequence[str], carry: Mapping[str, str]) -> Segment:
-        """Like ``_walk``, with what the run before has left and for the run that follows."""
+        """Like ``_walk``, but takes what the last run left, and leaves blobs for the next one."""
         if self._carried is None:
             from runtime_arm.execution.carrying import Carried  # most nets start without it
 
@@ -171,7 +173,7 @@ class Executor:
         return segment
 
     def carried(self) -> Dict[str, Array]:
-        """What the run before carries into the next one, by input: arrays in the plan's memory, good until then."""
+        """What the last run carries into the next one, by input: arrays in the plan's memory, valid until that run."""
         return {} if self._carried is None else self._carried.left()
 
     def run_once(self, fetches: Sequence[str]) -> Dict[str, Any]:
@@ -210,7 +212,7 @@ class Executor:
         return [] if self._crew is None else self._crew.processes()
 
     def close(self) -> None:
-        """End the workers; another run starts new ones."""
+        """End the workers; the next run starts new ones."""
         self._last.clear()
         if self._carried is not None:
             self._carried.forget()
@@ -234,7 +236,7 @@ class Executor:
         outputs, put, kept = self.net.external_output, self._place, None
         place = None if put is None else lambda steps, wanted: put(steps, wanted, tuned.device)
         if self._digest and not self._entries and not start and place is None and _may_have_cache():
-            from runtime_arm.planning.kept_plans import KeptPlan  # nets without files do without
+            from runtime_arm.planning.kept_plans import KeptPlan  # nets without files need no cache
 
             fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
             kept = KeptPlan((self._digest, fed, fetches, outputs, workers), ops, env)
@@ -256,7 +258,7 @@ class Executor:
             self._forget(self._entries.popitem(last=False)[1])
 
     def _make_room_behind(self, segment: Segment) -> None:
-        """Forget the segments that were used longest ago and do not lead to this one."""
+        """Forget the least recently used segments that do not lead to this one."""
         way = {segment}
         while segment in self._behind:
             segment = self._behind[segment][0]
@@ -335,7 +337,7 @@ class Executor:
 
 
 def _are_enough(segments: Collection[Segment], kept: int) -> bool:
-    """Whether one of them is to be forgotten before there is another: ``kept`` are enough, or more if all are small."""
+    """Whether one must be forgotten before another is added: ``kept`` may stay, or more if all are small."""
     if len(segments) < kept:
         return False
     nbytes = sum(one.arena_nbytes + STEP_NBYTES * len(one.steps) for one in segments)
@@ -343,7 +345,7 @@ def _are_enough(segments: Collection[Segment], kept: int) -> bool:
 
 
 def _may_have_cache() -> bool:
-    """Whether there might be a folder for what is kept; to ask takes less than to import what would look for it."""
+    """Whether a cache folder may exist; this is faster than importing the module that would look for it."""
     places = (os.environ.get("ARMNET_CACHE"), os.environ.get("XDG_CACHE_HOME"), os.path.expanduser("~"))
     return any(place and os.path.isdir(place) for place in places)
 
@@ -353,8 +355,10 @@ def _operands(values: Sequence[Optional[Value]]) -> List[Any]:
 
 
 def _evaluate_checked(schema: Operator, op: OperatorDef, inputs: Sequence[Optional[Value]]) -> Sequence[Any]:
-    """The outputs, after the shape function, which now sees the content of the inputs, has accepted them. Where it
-    returns their content, too, nothing else runs."""
+    """The outputs, once the shape function has accepted the inputs, whose content it now sees.
+
+    If it also returns the content of the outputs, nothing else runs.
+    """
     specs: Sequence[TensorSpec] = ()
     with suppress(DataDependent):
         specs = schema.infer(op, [None if value is None else value.known for value in inputs])
@@ -395,8 +399,10 @@ class SubNets:
         return [outputs[name] for name in fetches]
 
     def steady(self, net: NetDef, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Optional[Steady]:
-        """The net, a Loop's body, on memory that stays, for inputs like these, in their order; None if it is planned
-        part by part, or if that memory does not hold a plain array for every blob."""
+        """The net, a Loop's body, planned on fixed memory for inputs like these, in their order.
+
+        None if it has several segments, or if a blob is not a plain array in that memory.
+        """
         segment = self._executors[id(net)].plan(feeds, fetches)
         known = self._steady.get(id(net))
         if known is None or known[0] is not segment:
@@ -412,7 +418,7 @@ class SubNets:
 
 
 def _steady(segment: Segment, inputs: Sequence[str], outputs: Sequence[str]) -> Optional[Steady]:
-    from runtime_arm.execution.steady import Steady  # nets without loops do without
+    from runtime_arm.execution.steady import Steady  # only loops need it
 
     if segment.border is not None or segment.is_split or segment.copies_late:
         return None
@@ -441,7 +447,7 @@ def _check_target(name: str, target: Any, source: Array) -> None:
 
 
 def _inherited(value: Value) -> Value:
-    """The value for a segment that finds it in memory; what is foreign already is the same in all of them."""
+    """The value as a later segment sees it, which finds it in memory; foreign values are the same in all segments."""
     return value if value.foreign else Value(value.name, value.spec, FEED_STEP, value.array)
 
 

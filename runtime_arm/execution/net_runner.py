@@ -51,13 +51,13 @@ class NetRunner:
 
 
 def _counting(net: NetDef) -> NetDef:
-    """The net whose Iter operators read the count that they write: Caffe2 lets them do without an input."""
+    """The net, with Iter operators that read the count that they write: in Caffe2 they need no input."""
     ops = tuple(op.replace(input=op.output) if op.type == "Iter" and not op.input else op for op in net.op)
     return net.replace(op=ops)
 
 
 def _add_counters(net: NetDef, blobs: MutableMapping[str, Any]) -> None:
-    """Add what counting needs and is not there yet: a count that begins at 0, a mutex."""
+    """Add the blobs that counting needs and that are missing: a count that begins at 0, a mutex."""
     for op in net.op:
         if op.type == "Iter" and op.input == op.output:
             blobs.setdefault(op.output[0], np.zeros(1, np.int64))

@@ -118,7 +118,7 @@ def _outside(values: Sequence[Value], live: Sequence[Tuple[int, int]]) -> Iterat
     done = 0
     for value in values:
         if not value.array.flags.c_contiguous:
-            continue  # a slice; the tiles in which it lies are another of the values
+            continue  # a slice; the tiles that hold it are another of the values
         begin, end = _range(value)
         memory = _bytes(value.array)
         for first, last in [*live, (end, end)]:
@@ -135,7 +135,7 @@ def _beside(whole: Value, live: Sequence[Value]) -> Iterator[Array]:
     memory, done = whole.array, 0
     slices = [value for value in live if np.shares_memory(value.array, memory)]
     if not slices or any(value.array.strides != memory.strides for value in slices):
-        return  # no slice of it is live, or other blobs lie there
+        return  # no slice of it is live, or other blobs are there
     channels = [(_range(value)[0] - _range(whole)[0]) // memory.itemsize for value in slices]
     most = [memory.shape[-1] - value.array.shape[-1] for value in slices]
     if not all(0 <= channel <= last for channel, last in zip(channels, most)):

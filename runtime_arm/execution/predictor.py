@@ -75,7 +75,7 @@ class Predictor:
         }
         self._state = dict(self._first_state)
         self._kept = [name for name in net.external_input if name in written]
-        self._usual = list(dict.fromkeys(net.external_output))  # what a run returns unless it is told otherwise
+        self._usual = list(dict.fromkeys(net.external_output))  # what a run returns by default
         constants = {name: value for name, value in parameters.items() if name not in self._first_state}
         self._tunings = _tunings(self.pair.tuning, net, self.threads)
         tuned = _untuned if self._tunings is None else self._tunings.of
@@ -124,8 +124,8 @@ class Predictor:
         OperatorError if an operator refuses their shapes.
 
         carry: the output that each of these inputs is in the next run, {"past.0.key": "present.0.key"}. Such outputs
-        are not returned, and such inputs need not be given after the first run. A key/value cache that has its final
-        size is written in place then, and never copied.
+        are not returned, and such inputs need not be given after the first run. Then a key/value cache that has its
+        final size is written in place and never copied.
         """
         if keep and (isinstance(keep, str) or not all(isinstance(name, str) for name in keep)):
             raise UsageError(f"keep takes a list of blob names, got {keep!r}")
@@ -193,8 +193,7 @@ class Predictor:
         self.close()
 
     def _plan_ahead(self) -> None:
-        """Compile for the declared shapes if none of them is open, so that errors appear now and not in the first
-        run."""
+        """Compile for the declared shapes if they are all known, so that errors appear now and not in the first run."""
         infos = self.pair.inputs
         if infos and all(info.is_static and info.dtype is not None for info in infos):
             self.plan()
@@ -228,7 +227,7 @@ class Predictor:
 
 
 def _undeclared_sizes(infos: Mapping[str, TensorInfo], feeds: Mapping[str, Any]) -> str:
-    """Which inputs were fed in other sizes than the pair declares; "" if none was."""
+    """Lists the inputs whose sizes differ from those that the pair declares; "" if there are none."""
     told = []
     for name, given in feeds.items():
         declared, shape = infos[name].shape or (), getattr(given, "shape", ())
@@ -238,7 +237,7 @@ def _undeclared_sizes(infos: Mapping[str, TensorInfo], feeds: Mapping[str, Any])
 
 
 def _tunings(tuning: Optional[Tuning], net: NetDef, threads: int) -> Optional[Tunings]:
-    """How to run the net, if that was measured; only then is the module imported that knows."""
+    """How to run the net, if that was measured. Only then is the module for it imported."""
     if tuning is None:
         return None
     from runtime_arm.pair.tuning import Tunings
@@ -251,7 +250,7 @@ def _untuned(specs: Mapping[str, TensorSpec]) -> Tuned:
 
 
 def _placement(device: Optional[str], half: bool) -> Optional[Placement]:
-    """What places operators on the device, None without one; only then is anything of ``gpu`` imported."""
+    """What places operators on the device; None without one. ``gpu`` is imported only for a device."""
     if device is None:
         if half:
             raise UsageError("half=True stores blobs as float16 on a device; name one with device=")
@@ -274,7 +273,7 @@ def _plain(info: TensorInfo) -> Optional[Tuple[np.dtype, int]]:
 
 
 def _is_plain(given: Any, plain: Optional[Tuple[np.dtype, int]]) -> bool:
-    """Whether a fed value is an array that needs no conversion; to look takes a third of ``_fitting``."""
+    """Whether a fed value is an array that needs no conversion; this takes a third of the time of ``_fitting``."""
     return plain is not None and type(given) is np.ndarray and (given.dtype, given.ndim) == plain
 
 
@@ -304,15 +303,15 @@ def _fitting(info: TensorInfo, given: Any) -> Any:
 
 
 def _holds_arrays(given: Any) -> bool:
-    """Whether it is an array of numbers, or a list of such arrays or lists: a sequence, or what an optional value
-    holds."""
+    """Whether it is an array of numbers or a list of such arrays or lists: a sequence or an optional value's
+    content."""
     if isinstance(given, (list, tuple)):
         return all(map(_holds_arrays, given))
     return isinstance(given, (np.ndarray, np.generic)) and given.dtype.kind not in "SUO"
 
 
 def _held(info: TensorInfo, given: Any) -> Array:
-    """A sequence, or an optional value, as blobs hold it; what they hold are copies. FeedError if it is neither."""
+    """A sequence or an optional value as blobs hold it: its elements are copies. FeedError if it is neither."""
     if isinstance(given, (list, tuple)) and info.shape != ():
         array = np.empty(len(given), object)
         for place, element in enumerate(given):
@@ -337,8 +336,8 @@ def _strings(info: TensorInfo, given: Array) -> Array:
 
 
 def _readable(value: Any) -> Any:
-    """An output as the caller has it: strings as text, bytes that are no UTF-8 escaped; sequences as lists; optional
-    values as what they hold; everything else as it is."""
+    """An output as the caller gets it: strings as text, with bytes that are not UTF-8 escaped; sequences as lists;
+    optional values as their content; everything else as it is."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
         return value
     if not value.ndim and not isinstance(value[()], (str, bytes)):

@@ -15,7 +15,7 @@ from runtime_arm.registry.kernel import Run
 
 
 class Timing(NamedTuple):
-    """A step, its median time in seconds, and the begin of its last run, in seconds since that inference began."""
+    """A step, its median time in seconds, and the start of its last run, in seconds since that inference began."""
 
     step: Step
     seconds: float

@@ -1,4 +1,4 @@
-"""Bodies of loops whose blobs keep their shapes: they run again and again on memory that stays where it is."""
+"""Loop bodies whose blobs keep their shapes: every trip runs on the same memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from runtime_arm.records import NamedTuple
 
 
 class Steady(NamedTuple):
-    """The planned body of a Loop: the memory of its inputs, None for those that nothing reads, that of its outputs, and
-    what computes these. A run may overwrite the inputs. copies: (target, source), what is copied so that the carried
-    blobs that a trip leaves are those of the next one."""
+    """The planned body of a Loop.
+
+    inputs: their memory, None for those that nothing reads; a run may overwrite it. outputs: their memory. run:
+    computes the outputs. copies: (target, source), which bring the carried blobs of a trip to where the next trip reads
+    them.
+    """
 
     inputs: Sequence[Optional[Array]]
     outputs: Sequence[Array]
@@ -22,7 +25,7 @@ class Steady(NamedTuple):
 
     @staticmethod
     def of(inputs: Sequence[Optional[Array]], outputs: Sequence[Array], run: Callable[[], Any]) -> Optional[Steady]:
-        """None if a carried blob changes its shape, or lies where another is read from."""
+        """None if a carried blob changes its shape, or if its input overlaps the output of another one."""
         copies: List[Tuple[Array, Array]] = []
         carried = inputs[2:]
         sources = outputs[1 : 1 + len(carried)]
@@ -42,8 +45,11 @@ class Steady(NamedTuple):
     def loop(
         self, state: Sequence[Any], trips: range, holds: Callable[[Array], bool]
     ) -> Tuple[List[Any], List[List[Array]]]:
-        """Run the body of a Loop for these trips, at least one, as long as its condition holds; what it carries behind
-        the last one, and what it gives each trip. state: what it carries in front of the first."""
+        """Run the body of a Loop for these trips, at least one, as long as its condition holds.
+
+        Returns the carried blobs after the last trip, and the scanned outputs of every trip. state: the carried blobs
+        before the first trip.
+        """
         (number, condition, *carried), (goes_on, *results) = self.inputs, self.outputs
         for target, given in zip(carried, state):
             if target is not None:

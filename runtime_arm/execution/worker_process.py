@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # How often an empty pipe is polled before the process sleeps, about 0.2 ms at most. Measured on a workstation:
 # synchronising two processes takes 2 us if both are awake, 30 us if one must be woken. But spinning on a busy core
-# starves the process being waited for: each vain attempt halves the patience, each success doubles it.
+# starves the process being waited for: each failed poll halves the number of tries, each success doubles it.
 MOST_ASKED, LEAST_ASKED = 256, 8
 
 ONE_EVENT = (1).to_bytes(8, sys.byteorder)

@@ -1,4 +1,4 @@
-"""What a worker does, be it a process or a thread, and the messages between it and the caller."""
+"""What a worker does, whether it is a process or a thread, and the messages between it and the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from runtime_arm.registry.kernel import Run
 
-    Programs = Sequence[Sequence[Run]]  # for each segment, one worker's parts of its steps, in order
+    Programs = Sequence[Sequence[Run]]  # for each segment, the parts of its steps that one worker runs, in order
 
 WORD = 4  # bytes of a message; the number of a segment starts a run of that segment
 GO, MET, FAILED = (word.to_bytes(WORD, "little") for word in (0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD))

@@ -10,9 +10,9 @@ other's results within a step, its phases are run like steps. Both are messages 
 which order memory accesses on every processor. A waiting worker polls for a moment before it sleeps, because waking up
 takes longer than many steps. Workers do not synchronise between steps that the caller runs alone.
 
-Workers are processes where the system can fork. They inherit the plan, the packed weights and the arena, which lies in
-anonymous shared memory, as they are when they are forked. Elsewhere workers are threads. A process ends when the other
-end of its pipe is closed, by ``Crew.close`` or because the caller dies.
+Workers are processes where the system can fork. They inherit the plan, the packed weights and the arena, which is in
+anonymous shared memory, as they are at the fork. Elsewhere workers are threads. A process ends when the other end of
+its pipe is closed, by ``Crew.close`` or because the caller dies.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _in_lockstep(segment: Segment, members: Sequence[Member]) -> Iterator[Run]:
 def _lockstep(part: Run, op: OperatorDef, members: Sequence[Member], first: bool, last: bool) -> Run:
     """A function that runs the caller's part of a step and synchronises the workers.
 
-    first, last: whether the step before, or the one after, is not split.
+    first: the step before is not split. last: the step after is not split.
     """
     *others, other = members
 

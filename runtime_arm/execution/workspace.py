@@ -65,7 +65,7 @@ class Workspace:
             if known is given or (isinstance(given, bytes) and known == given):
                 self._runners.append(self._runners.pop(index))
                 return runner
-        from runtime_arm.execution.net_runner import NetRunner  # a Predictor's start does without it
+        from runtime_arm.execution.net_runner import NetRunner  # a Predictor's start does not need it
 
         runner = NetRunner(as_net(given))
         if runner.reads and isinstance(given, (bytes, NetDef)):  # a net that reads nothing fills blobs, once

@@ -20,7 +20,7 @@ def check_net(net: NetDef, known: Iterable[str] = ()) -> None:
 
 
 class _Where:
-    """Which operator a message is about: its text, which takes longer than the checks, is made for messages alone."""
+    """The operator that a message is about. Its text takes longer than the checks, so it is made only for a message."""
 
     def __init__(self, title: str, index: int, op: OperatorDef):
         self._title, self._index, self._op = title, index, op

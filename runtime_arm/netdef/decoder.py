@@ -1,8 +1,8 @@
-"""Reads messages of any schema from protobuf's wire format, without protobuf and without copying what is large.
+"""Reads messages of any schema from protobuf's wire format, without protobuf and without copying large data.
 
 A schema is a table of ``schema.Message``s: netdef.proto's in ``schema.py``, ONNX's in ``exporter/onnx/schema.py``.
-Arrays and views are those of the bytes wherever the machine can use these in place: a protobuf message would hold every
-weight a second time, and the pure-Python parser takes seconds to read them.
+Arrays are views of the bytes wherever the machine can use these in place. A protobuf message would hold every weight a
+second time, and protobuf's pure-Python parser takes seconds to read them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Decoder:
         self.messages = 0
 
     def message(self, kind: Message, at: int, stop: int, depth: int) -> Any:
-        """The value of the message that lies between two offsets."""
+        """The value of the message between two offsets."""
         self.messages += 1
         if depth > DEEPEST or self.messages > MOST_MESSAGES:
             limit = f"{DEEPEST} levels deep" if depth > DEEPEST else f"{MOST_MESSAGES} messages"

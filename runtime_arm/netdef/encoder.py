@@ -15,8 +15,8 @@ from runtime_arm.netdef.tensors import fields_of_array
 from runtime_arm.netdef.values import NetDef
 from runtime_arm.netdef.wire import UnpackedRun, encode_tag, encode_varint
 
-ALIGNMENT = 64  # bytes: that of raw_data of at least LARGE bytes, of which lines of a cache are read
-SMALL_ALIGNMENT = 16  # that of smaller raw_data, of which nets of small layers have many; from ALIGNMENT bytes on
+ALIGNMENT = 64  # bytes: of raw_data of at least LARGE bytes, read in whole cache lines
+SMALL_ALIGNMENT = 16  # of smaller raw_data, from ALIGNMENT bytes on; nets of small layers have many
 LARGE = 4096
 FILLER_HEADER = 2  # bytes, of a field of fewer than 128 characters
 
@@ -25,8 +25,11 @@ Piece = Union[bytes, memoryview, UnpackedRun]
 
 
 def encode_net(net: NetDef) -> Iterator[Union[bytes, memoryview]]:
-    """The net's bytes in pieces; arrays are not copied, but for small ones of a net that is narrow. FormatError for
-    values that the format cannot hold."""
+    """The net's bytes in pieces.
+
+    Arrays are not copied, except small ones of a net that is narrow. FormatError for values that the format cannot
+    hold.
+    """
     offset, narrow = 0, net.is_narrow
     for field in schema.NET.fields:
         for item in _items(field, vars(net)):
@@ -57,7 +60,7 @@ def _written(pieces: list[Piece]) -> Iterator[Union[bytes, memoryview]]:
 
 
 def _aligned(field: Field, item: Any, offset: int, narrow: bool) -> list[Piece]:
-    """The field's pieces, with filler so that the first raw_data that is not tiny lies where it should in the file."""
+    """The field's pieces, with filler so that the first raw_data that is not tiny is aligned in the file."""
     blanks = 0
     while True:
         pieces = _field(field, item, blanks, narrow)
@@ -68,7 +71,7 @@ def _aligned(field: Field, item: Any, offset: int, narrow: bool) -> list[Piece]:
 
 
 def _gap(pieces: list[Piece], offset: int) -> int:
-    """The bytes that are missing in front of the first raw_data that is not tiny; 0 if there is none."""
+    """How many bytes of filler align the first raw_data that is not tiny; 0 if there is none."""
     for piece in pieces:
         if isinstance(piece, memoryview) and len(piece) >= ALIGNMENT:
             return -offset % (ALIGNMENT if len(piece) >= LARGE else SMALL_ALIGNMENT)
@@ -105,7 +108,7 @@ def _field(field: Field, item: Any, blanks: int, narrow: bool) -> list[Piece]:
 
 def _message(kind: Message, value: Any, blanks: int, narrow: bool) -> list[Piece]:
     if kind is schema.TENSOR:
-        # filler in small tensors, too, would move a big one behind them by a multiple of what it should
+        # filler in small tensors would be added to that of a big one after them
         values = fields_of_array(value, blanks if value.nbytes >= ALIGNMENT else 0, narrow)
     else:
         values = vars(value)

@@ -1,7 +1,7 @@
-"""Numbers of a TensorProto in fewer bytes than their type has: its DataFormats, of which netdef.proto tells.
+"""Numbers of a TensorProto in fewer bytes than their type has: the DataFormats that netdef.proto describes.
 
-Only nets with the argument ``narrow_tensors``, as ``armnet quantize`` makes them, are written so. Imported when a
-tensor has such a format: most nets have none when they start.
+Only nets with the argument ``narrow_tensors``, which ``armnet quantize`` makes, are written that way. The module is
+imported when a tensor has such a format; most nets have none.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from runtime_arm.netdef.values import Array
 from runtime_arm.netdef.wire import WireError
 
 BFLOAT16, NARROW = 1, 2
-LEAST_NARROWED, MOST_NARROWED = 8, 4096  # bytes of a tensor that is stored in fewer; larger ones are mapped
+LEAST_NARROWED, MOST_NARROWED = 8, 4096  # bytes of a tensor that may be stored in fewer; larger ones are mapped
 
 
 def widened(raw: memoryview, number: int, format: int, count: int) -> Optional[Array]:
-    """The numbers of a data type that ``raw`` holds in a format, which is to be of so many numbers. None for formats
-    that do not concern the type. WireError if it holds no such numbers."""
+    """The ``count`` numbers of a data type that ``raw`` holds in this format.
+
+    None if the data type has no such format. WireError if ``raw`` does not hold such numbers.
+    """
     if number == dtypes.FLOAT and format in (BFLOAT16, NARROW):
         if len(raw) % 2:
             raise WireError(f"raw_data of {len(raw)} bytes is no multiple of 2")
@@ -44,7 +46,7 @@ def _from_low_bytes(raw: memoryview, count: int) -> Array:
 
 
 def narrowed(array: Array) -> Optional[tuple[int, bytes]]:
-    """The format and the bytes of numbers that fit into fewer; None where they do not, or are many or few."""
+    """The format and the bytes of numbers that fit into fewer; None if they do not fit, or are too many or too few."""
     if array.dtype not in (np.float32, np.int32) or not LEAST_NARROWED <= array.nbytes <= MOST_NARROWED:
         return None
     bits = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view("<u4")

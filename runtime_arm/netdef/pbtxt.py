@@ -26,6 +26,6 @@ def parse_pbtxt(text: str, source: str = "") -> NetDef:
 
 
 def problem_of(error: Exception) -> str:
-    """The message of protobuf's parser as one short line, without the text that it quotes if that is long."""
+    """The message of protobuf's parser as one short line; quoted text is left out if it is long."""
     line = next(iter(str(error).splitlines()), type(error).__name__)
     return re.sub(r"'.{100,}?('$|': )", "", line)[:_LONGEST]

@@ -53,7 +53,7 @@ def _values(fields: dict[str, Any], number: int, dtype: np.dtype[Any], shape: tu
     if "raw_data" in fields:
         wide = None
         if fields.get("data_format"):
-            from runtime_arm.netdef.narrow import widened  # few nets need it when they start
+            from runtime_arm.netdef.narrow import widened  # few nets need it at the start
 
             wide = widened(fields["raw_data"], number, fields["data_format"], math.prod(shape))
         return _from_raw(fields["raw_data"], dtype) if wide is None else wide
@@ -89,14 +89,17 @@ def _from_int32_data(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _narrowed(array: Array) -> Optional[tuple[int, bytes]]:
-    from runtime_arm.netdef.narrow import narrowed  # few nets are written so
+    from runtime_arm.netdef.narrow import narrowed  # few nets are written that way
 
     return narrowed(array)
 
 
 def fields_of_array(array: Array, blanks: int, narrow: bool) -> dict[str, Any]:
-    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler, or if it may be
-    narrow, and is small, in fewer bytes, which no reader uses in place."""
+    """The fields of a TensorProto with ``array`` as raw_data, after ``blanks`` characters of filler.
+
+    narrow: small arrays whose numbers fit are stored in fewer bytes, without filler, since no reader uses those in
+    place.
+    """
     number = dtypes.number_of(array.dtype)
     if number is None:
         raise FormatError(f"an array of {array.dtype.name} has no place in a net")

@@ -37,7 +37,7 @@ def frozen(array: Array) -> Array:
 
 
 def shown(name: str) -> str:
-    """A name from a file, in a form that fits into a message of one line."""
+    """A name from a file, escaped so that it fits into a message of one line."""
     return name if name.isprintable() and len(name) <= _LONGEST_SHOWN else repr(name[:_LONGEST_SHOWN])
 
 
@@ -64,7 +64,7 @@ def _bits(array: Array) -> Any:
 
 
 def _digest(value: Any) -> Any:
-    """A hashable digest, the same for equal fields; of an array only dtype and shape count, to be fast."""
+    """A hashable digest, the same for equal fields. Of an array it covers only dtype and shape, to be fast."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape
     return tuple(map(_digest, value)) if isinstance(value, tuple) else str(value) if value != value else value
@@ -277,11 +277,11 @@ class OperatorDef(_Structural):
         return getattr(arg, kind)
 
     def get_ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-        """The list of integers; ``default`` where the argument is absent."""
+        """The list of integers; ``default`` if the argument is absent."""
         return tuple(int(v) for v in self._repeated(name, "ints")) if self.has(name) else tuple(default)
 
     def get_floats(self, name: str, default: Sequence[float] = ()) -> tuple[float, ...]:
-        """The list of floats, which may be a tensor of one dimension, for it takes fewer bytes; ``default`` where the
+        """The list of floats, which may also be stored as a tensor of one dimension, in fewer bytes; ``default`` if the
         argument is absent."""
         arg = self.argument(name)
         if arg is not None and arg.t is not None and arg.t.ndim == 1 and arg.t.dtype == np.float32:

@@ -1,4 +1,4 @@
-"""What programs hand over where a pair is wanted."""
+"""Checks an argument that must be a Pair."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from runtime_arm.pair.pair import Pair
 
 
 def require_pair(value: object, function: str) -> None:
-    """UsageError, saying how to get one, if the value is no Pair."""
+    """UsageError, which says how to get a Pair, if the value is none."""
     if not isinstance(value, Pair):
         raise UsageError(
             f"{function} takes a Pair, got {type(value).__name__}: armnet.export makes one of a model's file, "

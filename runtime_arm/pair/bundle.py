@@ -1,7 +1,7 @@
 """A bundle: one file that holds the runtime, a pair and a sample, and runs with ``python3 app.pyz``.
 
-It is a zip archive that Python executes (PEP 441). Unless it was asked for, nothing in it is compressed, and the pair's
-files start at multiples of 64 bytes, so that the weights are used where they lie in the mapped file:
+It is a zip archive that Python executes (PEP 441). By default nothing in it is compressed, and the pair's files start
+at multiples of 64 bytes, so that the weights are used in place in the mapped file:
 
     __main__.py        checks for Python 3.9 and NumPy, then calls runtime_arm.app.main; compiled code is kept
                        by ``machine.kept_code``
@@ -29,8 +29,8 @@ from runtime_arm.records import NamedTuple
 
 
 class Bundle(NamedTuple):
-    """The content of a bundle: the pair, a sample of inputs with the outputs that are expected for them, and the
-    tolerance of these outputs."""
+    """The content of a bundle: the pair, a sample of inputs with their expected outputs, and the tolerance of these
+    outputs."""
 
     pair: Pair
     sample_inputs: Dict[str, Array]
@@ -46,7 +46,7 @@ def open_bundle(path: AnyPath) -> Bundle:
 
 
 def _sample(archive: Archive) -> Dict[str, Array]:
-    from zipfile import BadZipFile  # which NumPy imports here
+    from zipfile import BadZipFile  # whose import is left to NumPy
 
     try:
         with np.load(io.BytesIO(archive.part(SAMPLE)), allow_pickle=False) as arrays:

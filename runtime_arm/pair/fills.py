@@ -10,7 +10,7 @@ from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Argument, Array, OperatorDef, frozen
 from runtime_arm.netdef.dtypes import DTYPE_OF_FILL, dtype_of
 
-CONSTANT_FILL, ANY_DTYPE = "ConstantFill", "GivenTensorFill"  # armnet lets the tensor of the latter be of any dtype
+CONSTANT_FILL, ANY_DTYPE = "ConstantFill", "GivenTensorFill"  # in armnet, the latter's tensor may have any dtype
 _FILL_OF_DTYPE = {dtype: type for type, dtype in DTYPE_OF_FILL.items()}
 
 

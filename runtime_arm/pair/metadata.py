@@ -66,7 +66,7 @@ class TensorInfo:
         return "(" + ", ".join("?" if dim is None else str(dim) for dim in self.shape) + ")"
 
     def example(self, shape: Optional[Sequence[int]] = None) -> Array:
-        """Zeros of ``shape``, or of the declared shape with 1 for unknown dimensions; float32 if the dtype is unknown.
+        """Zeros of ``shape``, else of the declared one with 1 for unknown dimensions; float32 if the dtype is unknown.
 
         ResourceError if they need more than this machine's memory.
         """

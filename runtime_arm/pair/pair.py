@@ -29,7 +29,7 @@ from runtime_arm.records import field, record, replace
 if TYPE_CHECKING:
     from runtime_arm.pair.tuning import Tuning
 
-_LISTED = 3  # inputs or outputs in a summary
+_LISTED = 3  # the most inputs or outputs that a summary lists
 _PLACEHOLDER_SHAPE = (1, 1)  # of the zeros with which Caffe2's mobile exporter fills real inputs
 
 
@@ -64,11 +64,11 @@ class Pair:
 
     @property
     def digest(self) -> str:
-        """A hash of the two nets if they were loaded from files that bear one, else ""."""
+        """A hash of the two nets if they were loaded from files with a hash, else ""."""
         return str(self.__dict__.get("_digest", ""))
 
     def _of_files(self, digest: str) -> Pair:
-        """The pair itself, which from now on says so; a copy with other nets does not."""
+        """The pair itself, which keeps the hash of its files from now on; a copy with other nets does not."""
         object.__setattr__(self, "_digest", digest)
         return self
 
@@ -95,8 +95,8 @@ class Pair:
     def load(path: AnyPath) -> Pair:
         """The pair in a folder, in a zip file or in a bundle (``.pyz``).
 
-        Weights stay in the mapped file, but for those of a zip file, which are inflated into memory. PairError, naming
-        the file, if one is missing, damaged or does not fit.
+        Weights stay in the mapped file, except those of a zip file, which are decompressed into memory. PairError,
+        naming the file, if one is missing, damaged or does not fit.
         """
         folder = Path(path)
         if folder.is_file():
@@ -137,7 +137,7 @@ class Pair:
         write_files(path, self.check().files())
 
     def files(self) -> Iterator[Tuple[str, Iterable[Chunk]]]:
-        """Name and content of each file, in pieces, to be taken in this order: model.json holds hashes of the nets."""
+        """Name and content of each file, in pieces. The order matters, because model.json holds hashes of the nets."""
         from runtime_arm.netdef.encoder import encode_net
 
         sha256 = {}
@@ -204,7 +204,7 @@ def _listed(infos: Sequence[TensorInfo]) -> str:
 
 
 def _refuse_source(file: Path) -> None:
-    """PairError, with what to do, for a file of another format than ours."""
+    """PairError, which says what to do, for a file of a format that is not ours."""
     suffix = file.suffix.lower()
     if suffix in (".pb", ".pbtxt"):
         raise PairError(f"{file}: one of two nets: give the folder of init_net.pb and predict_net.pb, or both files")

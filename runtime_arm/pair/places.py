@@ -1,4 +1,4 @@
-"""Whether a pair lies at a path."""
+"""Whether a path holds a pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a net runs, as ``tuning`` finds out where there is a tuning.json; most starts need no more of it."""
+"""How a net runs, as ``tuning`` reads it from a tuning.json; most starts need only this part."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OnDevice(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """How to run a net: the preferred engine of each operator, by its number, what splits the work, and what runs on a
-    device if one is asked for."""
+    """How to run a net: the preferred engine of each operator, by its number; what splits the work; and which operators
+    run on a device if one is used."""
 
     engines: Mapping[int, str] = MappingProxyType({})
     workers: str = PROCESSES

@@ -95,7 +95,7 @@ class Tuning(NamedTuple):
 
 
 class Tunings:
-    """How to run a net on this machine with so many threads; ``notes`` say why measurements are ignored."""
+    """How to run a net on this machine with this number of threads; ``notes`` say why measurements are ignored."""
 
     def __init__(self, tuning: Optional[Tuning], net: NetDef, threads: int):
         self.notes: List[str] = []
@@ -107,7 +107,7 @@ class Tunings:
             self._tuning = None
 
     def of(self, specs: Mapping[str, TensorSpec]) -> Tuned:
-        """The measured way for inputs of these specs, or UNTUNED."""
+        """What was measured for inputs of these specs, or UNTUNED."""
         if self._tuning is None:
             return UNTUNED
         shapes = {name: spec.shape for name, spec in specs.items()}

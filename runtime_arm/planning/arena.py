@@ -1,12 +1,12 @@
 """Offsets of blobs in one block of memory, from their lifetimes.
 
 A lifetime is the closed range of steps [first, last] in which a blob must keep its content. Blobs whose lifetimes
-intersect must not overlap in memory. Some blobs must lie at given distances from each other, as the parts of a whole:
-they form a group, and bytes that no blob of a group needs at a time are free for others. Finding the smallest arena is
-NP-hard (dynamic storage allocation). The bytes that are live at the worst step are a lower bound, which is nearly
-always reached: groups are placed one by one at the lowest free offset, in several orders, and the groups at the top of
-the arena are placed first in the next attempt. If the bound is missed by a few blobs without groups, a search
-(``arena_search.py``) finds a better placement or proves that there is none.
+intersect must not overlap in memory. Some blobs must be at given distances from each other, as the parts of a whole:
+they form a group. Bytes of a group that none of its blobs needs at some step are free for others then. Finding the
+smallest arena is NP-hard (dynamic storage allocation). The bytes that are live at the worst step are a lower bound,
+which is nearly always reached: groups are placed one by one at the lowest free offset, in several orders, and the
+groups at the top of the arena are placed first in the next attempt. If the bound is missed by a few blobs without
+groups, a search (``arena_search.py``) finds a better placement or proves that there is none.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 
-MOST_ATTEMPTS = 6  # for each order
-ATTEMPTS_OF_MANY, MANY = 4, 600  # the same for more groups than these: further ones gain next to nothing
-LASTING = 64  # steps: what lives longer is held apart
-FEW = 150  # of what lives long: more are found faster in arrays
+MOST_ATTEMPTS = 6  # per order
+ATTEMPTS_OF_MANY, MANY = 4, 600  # per order, for more groups than MANY: more attempts gain next to nothing
+LASTING = 64  # steps; blobs that live longer are stored separately
+FEW = 150  # long-lived blobs; more of them are searched faster in arrays
 MOST_SEARCHED = 64  # the most blobs for which the search is tried
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector of any CPU that NumPy supports
 
@@ -48,7 +48,7 @@ Group = Sequence[Lifetime]  # at fixed distances from each other; those that liv
 
 
 class Placement(NamedTuple):
-    """A byte offset for each group, the size of the arena, and a proved lower bound of that size."""
+    """A byte offset for each group, the size of the arena, and a proven lower bound of that size."""
 
     offsets: List[int]
     nbytes: int
@@ -56,18 +56,18 @@ class Placement(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A placement of groups, some of which may grow in it."""
+    """A placement of groups with room for some of them to grow."""
 
     groups: Sequence[Group]
     placement: Placement
 
     def holds(self, groups: Sequence[Group]) -> bool:
-        """Whether these groups live as those did, and none needs more bytes."""
+        """Whether these groups have the same lifetimes, and none needs more bytes."""
         return len(groups) == len(self.groups) and all(map(_is_within, groups, self.groups))
 
 
 def room_for(groups: Sequence[Group], before: Sequence[Group]) -> Room:
-    """A placement in which those that have grown since ``before`` may grow by a sixteenth again."""
+    """A placement in which the groups that have grown since ``before`` have room to grow by another sixteenth."""
     grown = [
         [one[0]._replace(nbytes=aligned(one[0].nbytes * 17 // 16))] if len(one) == 1 and one != former else one
         for one, former in zip(groups, before)
@@ -108,7 +108,7 @@ def _aligned(one: Lifetime) -> Lifetime:
 
 
 def _united(ranges: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
-    """The ranges of steps, with those that touch joined."""
+    """The ranges of steps, with adjacent ones joined."""
     united: List[Tuple[int, int]] = []
     for first, last in sorted(ranges):
         if united and first <= united[-1][1] + 1:
@@ -119,7 +119,7 @@ def _united(ranges: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
 
 
 class _Extent(NamedTuple):
-    """What a group occupies altogether."""
+    """The steps and bytes that a whole group occupies."""
 
     first: int
     last: int
@@ -145,7 +145,7 @@ _RANKS: Sequence[Callable[[_Extent], Tuple[int, int]]] = (
 
 
 def place(groups: Sequence[Group]) -> Placement:
-    """A placement of the groups, each made by ``group``, in as small an arena as can be found."""
+    """A placement of the groups, each made by ``group``, in the smallest arena that is found."""
     lasting = _lasting(groups)
     if lasting:
         return _above(groups, lasting)
@@ -157,7 +157,7 @@ def place(groups: Sequence[Group]) -> Placement:
 
 
 def _lasting(groups: Sequence[Group]) -> List[int]:
-    """The groups that occupy the same bytes at every step at which any group does: weights of a train net."""
+    """The groups that occupy the same bytes at all steps, such as the weights of a train net."""
     first = min((one.first for group in groups for one in group), default=0)
     last = max((one.last for group in groups for one in group), default=0)
     wholes = ((i, group[0]) for i, group in enumerate(groups) if len(group) == 1)
@@ -165,7 +165,7 @@ def _lasting(groups: Sequence[Group]) -> List[int]:
 
 
 def _above(groups: Sequence[Group], lasting: Sequence[int]) -> Placement:
-    """A placement with the lasting groups side by side at the bottom: no other place of theirs is better."""
+    """A placement with the lasting groups side by side at the bottom: no other place for them is better."""
     offsets, floor = [0] * len(groups), 0
     for i in lasting:
         offsets[i] = floor
@@ -217,15 +217,18 @@ def _first_fit(groups: Sequence[Group], order: Sequence[int]) -> List[int]:
 
 
 class _Space:
-    """The bytes that are in use, and when. What lives long is held apart from the rest: lists by step would take the
-    square of the steps where a net keeps all its blobs."""
+    """The bytes that are in use, and when.
+
+    Long-lived blobs are stored separately: if a net keeps all its blobs, lists by step would grow with the square of
+    the number of steps.
+    """
 
     def __init__(self) -> None:
-        # by step: first byte and end of what is in use, and of what is in use from this step on
+        # by step: first byte and end of the blobs in use, and of those in use from this step on
         self._live: Dict[int, List[Tuple[int, int]]] = defaultdict(list)
         self._begun: Dict[int, List[Tuple[int, int]]] = defaultdict(list)
         self._long: List[Tuple[int, int, int, int]] = []  # first and last steps, first bytes and ends
-        self._lasting: Optional[Array] = None  # the same as rows of at least that length, if there are more than FEW
+        self._lasting: Optional[Array] = None  # the same as rows of at least that length, once there are more than FEW
 
     def take(self, group: Group, offset: int) -> None:
         for first, last, nbytes, shift in group:
@@ -239,7 +242,7 @@ class _Space:
                 self._live[step].append(place)
 
     def lowest(self, group: Group) -> int:
-        """The lowest offset where a group fits in."""
+        """The lowest offset where a group fits."""
         if self._lasting is None and len(group) == 1 and not group[0].offset:
             return self._lowest_of_one(*group[0][:3])
         taken: List[Tuple[int, int]] = []
@@ -249,7 +252,7 @@ class _Space:
         return self._lowest(taken) if self._lasting is None else self._lowest_among(group, taken, self._lasting)
 
     def _met(self, first: int, last: int) -> List[Tuple[int, int]]:
-        """What is in use during these steps, but for what lives long where that is held in arrays."""
+        """The bytes in use during these steps, without long-lived blobs if these are in arrays."""
         places = list(self._live.get(first, ()))
         for step in range(first + 1, last + 1):
             if step in self._begun:
@@ -259,7 +262,7 @@ class _Space:
         return places
 
     def _lowest_of_one(self, first: int, last: int, nbytes: int) -> int:
-        """The same for a group of one: most are."""
+        """The same for a group of one blob, as most are."""
         offset = 0
         for begin, end in sorted(self._met(first, last)):
             if offset + nbytes <= begin:
@@ -278,7 +281,7 @@ class _Space:
         return offset
 
     def _lowest_among(self, group: Group, taken: List[Tuple[int, int]], lasting: Array) -> int:
-        """The same, with what lives long."""
+        """The same, with long-lived blobs in arrays."""
         first, last, begin, end = lasting[:, : len(self._long)]
         parts = [np.array(taken, np.int64).reshape(-1, 2)]
         for one in group:
@@ -286,7 +289,7 @@ class _Space:
             parts.append(np.stack([begin[met] - one.end, end[met] - one.offset], 1))
         spans = np.concatenate(parts)
         spans = spans[np.argsort(spans[:, 0], kind="stable")]
-        reached = np.maximum.accumulate(np.append(0, spans[:, 1]))  # before each of them, and behind the last one
+        reached = np.maximum.accumulate(np.append(0, spans[:, 1]))  # before each of them, and after the last one
         free = np.flatnonzero(reached[:-1] <= spans[:, 0])
         return int(reached[free[0] if free.size else -1])
 
@@ -317,8 +320,8 @@ def liveness_peak(groups: Sequence[Group]) -> int:
 def allocate(nbytes: int, what: str, shared: bool = False) -> Array:
     """An aligned block of bytes. The system provides its pages when they are first written.
 
-    shared: with processes that are forked later. The block has no name; it is freed with the last array that lies in
-    it. ResourceError if the system has no block of that size left, for example in a 32-bit address space.
+    shared: with processes that are forked later. The block has no name; it is freed with the last array in it.
+    ResourceError if the system has no block of that size left, for example in a 32-bit address space.
     """
     require_memory(nbytes, what)
     try:

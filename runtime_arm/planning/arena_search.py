@@ -1,6 +1,6 @@
 """The smallest arena for a few blobs, by branch and bound.
 
-If every blob of a placement is pushed down as far as possible, it lies at 0 or on top of a blob whose lifetime
+If every blob of a placement is pushed down as far as possible, each is at 0 or on top of a blob whose lifetime
 intersects its own. So it is enough to place the blobs in the order of their offsets, each on top of those already
 placed. A branch ends when the remaining blobs cannot fit below the size of the best arena known.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Sequence, Tuple
 
-MOST_NODES = 1000  # placements of one blob that are tried; some take 0.2 ms
+MOST_NODES = 1000  # placements of single blobs that are tried; they take some 0.2 ms
 
 
 def search(
@@ -61,7 +61,7 @@ class _Search:
         return [(i, self._spans[i]) for i in self._left]
 
     def _fits(self, floor: int) -> bool:
-        """Whether the remaining blobs could still lie at ``floor`` or above and end below the best arena known."""
+        """Whether the remaining blobs could still be at ``floor`` or above and end below the best arena known."""
         return all(
             not missing or max(height, floor) + missing < self._below
             for height, missing in zip(self._heights, self._missing)

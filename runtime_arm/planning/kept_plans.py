@@ -1,12 +1,12 @@
 """Plans kept from start to start: ``~/.cache/armnet/plans/KEY``.
 
-To plan a net takes longer than to run it; to read what was planned takes a millisecond. An entry holds all that is
-decided before anything has memory: the steps with their kernels, layouts and places in the arena. Weights, operators of
-the net and declared kernels stand in it by name. It is found by the hashes of the pair's files, the shapes, the
-versions and the BLAS, and counts only while every file of the runtime that was loaded when it was made is unchanged.
+Planning a net takes longer than running it; reading a kept plan takes a millisecond. An entry holds all that is decided
+before memory is allocated: the steps with their kernels, layouts and places in the arena. Weights, operators of the net
+and declared kernels are stored in it by name. It is found by the hashes of the pair's files, the shapes, the versions
+and the BLAS, and is valid only while every file of the runtime that was loaded when it was made is unchanged.
 
-Reading one can run any code, so an entry is trusted as bytecode is, see ``machine/kept_code.py``: only where nobody
-else could have written it. Every plan, found or new, is verified once its memory is bound.
+Reading an entry can run any code, so it is trusted on the same terms as bytecode (``machine/kept_code.py``): only if
+nobody else could have written it. Every plan, found or new, is verified once its memory is bound.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Stamp = Tuple[int, int]
 class KeptPlan:
     """The place of one plan in the cache.
 
-    about: everything beside the machine on which the plan depends. ops: the operators that are planned, with the
+    about: everything on which the plan depends besides the machine. ops: the operators that are planned, with the
     engines that they prefer. env: the net's constants and inputs.
     """
 
@@ -69,9 +69,9 @@ class KeptPlan:
         self._env = env
 
     def find(self, memory: Memory) -> Any:
-        """What ``keep`` was given in an earlier start, with this start's constants and operators in it; else None.
+        """What an earlier start gave to ``keep``, with this start's constants and operators in it; else None.
 
-        memory: hears of the weights that are unpacked for it.
+        memory: is told of the weights that are unpacked for it.
         """
         content = sealed_entry(ROOM, self._key)
         if content is None:
@@ -86,7 +86,7 @@ class KeptPlan:
             return None
 
     def keep(self, planned: Any, unpacked: Optional[Iterable[Unpacked]] = None) -> None:
-        """Keep what was planned, if it can be written, and if all of it was decided by the runtime's own code.
+        """Keep a plan, if it can be written and the runtime's own code decided all of it.
 
         unpacked: weights in it that the next start unpacks for itself.
         """
@@ -119,7 +119,7 @@ class _Writer(pickle.Pickler):
         self._ops, self._env = ops, env  # alive as long as the ids count
 
     def persistent_id(self, one: Any) -> Any:
-        """What stands for an object that every start makes anew."""
+        """The name that replaces an object which every start makes itself."""
         if id(one) in self._names:
             return self._names[id(one)]
         if isinstance(one, np.ndarray) and one.nbytes > LARGE:
@@ -131,7 +131,7 @@ class _Writer(pickle.Pickler):
         return None
 
     def reducer_override(self, one: Any) -> Any:
-        """Kernels go without the function that asks for scratch memory, which has its place already."""
+        """Kernels are written without the function that asks for scratch memory, since that already has its place."""
         return (Kernel, one._replace(scratch=no_scratch)[:]) if type(one) is Kernel else NotImplemented
 
 
@@ -159,7 +159,7 @@ class _Reader(pickle.Unpickler):
         return schema if kind == "schema" else schema.kernels[name[2]]
 
     def _unpack(self, at: int, inputs: Sequence[Optional[Tuple[str, Any]]]) -> TensorSpec:
-        """What an operator unpacks. inputs: the names of the arrays that it reads."""
+        """The weight that an operator unpacks. inputs: the names of the arrays that it reads."""
         if at not in self._unpacked:
             specs = [
                 None if one is None else self._env[one[1]].spec if one[0] == "array" else self._unpack(*one[1])
@@ -191,7 +191,7 @@ def _sources() -> Iterator[str]:
 
 
 def _stamp(path: str) -> Optional[Stamp]:
-    """Another one whenever the file is written or exchanged; None if it is gone."""
+    """A stamp that differs whenever the file is written or replaced; None if the file is gone."""
     try:
         found = os.stat(path)
     except OSError:

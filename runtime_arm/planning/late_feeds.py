@@ -1,7 +1,7 @@
-"""Inputs that are joined with others, such as key/value caches, go straight into the joined blob.
+"""Inputs that are joined with other blobs, such as key/value caches, go straight into the joined blob.
 
-A run begins by copying its inputs into the plan's memory. Where a single step reads an input, and joins it with other
-blobs, that step copies what was given instead: one copy less, and what it leaves in the cache is what is read next. The
+A run begins by copying its inputs into the plan's memory. If a single step reads an input, and joins it with other
+blobs, that step copies the given array instead: this saves a copy, and leaves in the cache what is read next. The
 memory plan is the same.
 """
 
@@ -16,11 +16,11 @@ from runtime_arm.operators.common.copying import are_same
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.registry.kernel import Run
 
-LEAST = 1 << 14  # bytes of an input for which it pays
+LEAST = 1 << 14  # bytes of the smallest input for which this pays
 
 
 class LateFeed:
-    """An input that is copied when a step joins it. given: what is copied, by default what lies in its own memory."""
+    """An input that is copied when a step joins it. given: the array to copy, by default its own memory."""
 
     __slots__ = ("given", "value")
 
@@ -30,7 +30,8 @@ class LateFeed:
 
 
 def late_feeds(steps: Sequence[Step], running: Sequence[Step], feeds: Sequence[Value]) -> Dict[Value, LateFeed]:
-    """The inputs among ``feeds`` that only a step joins, of those that are ``running``; all ``steps`` may read them."""
+    """The inputs among ``feeds`` that one of the ``running`` steps joins, and that none of the other ``steps``
+    reads."""
     readers: Dict[Value, List[Step]] = {
         value: [] for value in feeds if value.spec.nbytes >= LEAST and value.spec.quantization is None
     }
@@ -43,7 +44,7 @@ def late_feeds(steps: Sequence[Step], running: Sequence[Step], feeds: Sequence[V
 
 
 def _is_plain(step: Step) -> bool:
-    """Whether it only copies blobs that lie in memory as they are."""
+    """Whether it only copies blobs in their own shape, not in other layouts."""
     values = [step.outputs[0], *step.inputs]
     return step.kernel is not None and all(value is not None and value.layout is None for value in values)
 

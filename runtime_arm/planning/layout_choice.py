@@ -3,8 +3,8 @@
 Each step has a choice of options, and neighbours that disagree about a layout pay for a conversion. Along a chain,
 dynamic programming finds the cheapest combination: forward, the least time to reach each option of a step; backward,
 the option that is cheapest with the later choices. Where paths fork, the time before the fork is divided among them,
-which is an estimate; so finally single steps change their choice, one by one, until no change saves time. Blobs that
-are fetched are (N, C, H, W), whatever makes them.
+which is an estimate; so finally single steps change their choice, one by one, until no change saves time. Fetched blobs
+are always (N, C, H, W).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def with_layouts(steps: Sequence[Step], outputs: Set[Value], fetched: Dict[str, 
     """The steps, with kernels and values in the layouts that suit them, and with steps that convert between layouts.
 
     ``outputs``: the values that are assumed to be read as (N, C, H, W) after the last step. ``fetched``: those that
-    really are, by name; the dictionary is changed to values of that shape.
+    really are, by name; the dictionary is updated to the values of that shape.
     """
     together = merged(steps, outputs)
     choice = _Choice(together.steps, outputs)
@@ -120,7 +120,7 @@ class _Choice:
         return total
 
     def _around(self, at: int, candidate: _Candidate) -> float:
-        """The time that depends on the choice of a step: its own, and that of converting what it reads and writes.
+        """The time that depends on the choice of a step: its own, and that of converting its inputs and outputs.
 
         A conversion for several readers counts once.
         """
@@ -191,7 +191,7 @@ def _candidates(step: Step) -> List[_Candidate]:
 
 
 def _without_lonely_planes(steps: Sequence[Step], every: Sequence[List[_Candidate]]) -> List[List[_Candidate]]:
-    """The candidates without convolutions that would read planes which nobody makes."""
+    """The candidates, without those of convolutions that read planes which no step makes."""
     made = {
         (value, layout)
         for step, candidates in zip(steps, every)

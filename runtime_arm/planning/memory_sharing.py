@@ -1,11 +1,12 @@
-"""Plans a segment's arena: which values share memory, and where every value lies.
+"""Plans a segment's arena: which values share memory, and where every value is.
 
-Values share memory in four ways. A view lies in its source. A result overwrites an operand that is not read later,
-where the schema allows it. The parts of a blob that is split lie in the whole. The parts of a blob that is joined are
-written directly into the whole. The last two save copies. They are used if the parts are contiguous in the whole, or
-are channel slices of its tiles that the kernels can write and read; if nothing is overwritten that is still read; and
-if the peak of live bytes does not grow. If this does not hold for all parts of a joined blob, the others are copied.
-Bytes of a whole that none of its parts needs at a time are free for other values, but not the bytes between slices.
+Values share memory in four ways. A view uses its source's memory. A result overwrites an operand that is not read
+later, if the schema allows it. The parts of a blob that is split stay in the whole. The parts of a blob that is joined
+are written directly into the whole. The last two save copies. They are used if the parts are contiguous in the whole,
+or are channel slices of its tiles that the kernels can write and read; if nothing is overwritten that is still read;
+and if the peak of live bytes does not grow. If this does not hold for all parts of a joined blob, the others are
+copied. Bytes of a whole that none of its parts needs at some step are free for other values then, but not the bytes
+between slices.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PRICE_OF_COPIES = 1.01
 
 
 class Place(NamedTuple):
-    """Where a value without memory of its own lies: in the memory of ``root``, from byte ``offset`` on.
+    """The place of a value without memory of its own: in the memory of ``root``, from byte ``offset`` on.
 
     It is contiguous, with one exception: a value in tiles is a channel slice if the root's tiles have more channels.
     """
@@ -45,9 +46,9 @@ class MemoryPlan(NamedTuple):
 
     within: the place of each value without memory of its own. offsets: where the memory of each other value begins in
     the arena. groups: which bytes of that memory are in use, and when. scratch: where the buffers of each step begin.
-    elided: the steps that have nothing to do. liveness_peak_nbytes: the bytes that are live at the worst step.
+    elided: the steps with nothing left to do. liveness_peak_nbytes: the bytes that are live at the worst step.
     least_nbytes: a lower bound of any arena for this order of steps and this sharing, at least liveness_peak_nbytes.
-    decisions: what led to it.
+    decisions: those that led to it.
     """
 
     within: Dict[Value, Place]
@@ -62,10 +63,10 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(steps: Sequence[Step], feeds: Sequence[Value]) -> MemoryPlan:
-    """The plan for the values that are fed before the first step and those that the steps write: the best of three.
-    If no step joins or splits, there is one.
+    """The best of three plans for the values that are fed before the first step and those that the steps write.
 
-    The smallest plan is the best; the size of one that copies more than necessary is multiplied by ``PRICE_OF_COPIES``.
+    If no step joins or splits, there is only one plan. The smallest plan is the best; the size of a plan that copies
+    more than necessary is multiplied by ``PRICE_OF_COPIES``.
     """
     if not any(step.schema.joins is not None or step.schema.splits is not None for step in steps):
         return _placed(_shared(steps, feeds, ("in_place",)), steps)
@@ -89,7 +90,7 @@ def plan_memory_again(
 ) -> MemoryPlan:
     """The plan by decisions that were made for the same steps and blobs of other sizes; it takes a fifth of the time.
 
-    What cannot be shared with these sizes is not shared. place: says where the groups lie.
+    Memory that cannot be shared with these sizes is not shared. place: makes the placement of the groups.
     """
     return _placed(_shared(steps, feeds, decisions.ways, decisions.kept), steps, place)
 
@@ -97,7 +98,7 @@ def plan_memory_again(
 def _shared(
     steps: Sequence[Step], feeds: Sequence[Value], ways: Sequence[str], known: Optional[Sequence[bool]] = None
 ) -> Sharing:
-    """Let results overwrite operands, and parts lie in their wholes, in the order of ``ways``."""
+    """Let results overwrite operands, and put parts into their wholes, in the order of ``ways``."""
     sharing = Sharing(steps, feeds, ways, known)
     sharing.share_views()
     for way in ways:
@@ -134,7 +135,7 @@ class _Memory(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a whole, and the byte of the whole at which it begins, or None if it cannot lie there."""
+    """A part of a whole, and the byte of the whole at which it begins; None if it cannot be there."""
 
     value: Value
     whole: Value
@@ -142,9 +143,10 @@ class Part(NamedTuple):
 
 
 class Sharing:
-    """Which value lies in the memory of which other; initially each has its own memory.
+    """Which values use the memory of another one; initially each has its own.
 
-    kept: of the changes that may raise the peak, which were kept. known: the same of an earlier plan, to be repeated.
+    kept: for each change that may raise the peak, whether it was kept. known: the same from an earlier plan, to be
+    repeated.
     """
 
     def __init__(
@@ -162,13 +164,13 @@ class Sharing:
         self._sliceable = _sliceable(steps)
         self._parts = {step: parts_of(step) for step in steps}
         self._peak = 0  # no elision may raise it
-        self._owners: Set[Value] = set()  # values in whose memory others lie, or once lay
+        self._owners: Set[Value] = set()  # values whose memory others use, or once used
         self.elided: Set[Step] = set()
         scratch = [Lifetime(at, at, spec.nbytes) for at, step in enumerate(steps) for spec in step.scratch]
         self._scratch = [group([one]) for one in scratch]
-        self._groups: Dict[Value, Group] = {}  # of roots; discarded when a value moves in that is a slice
+        self._groups: Dict[Value, Group] = {}  # of roots; discarded when a slice moves in
         self._live = np.zeros(len(steps) + 3, np.int64)  # by step, from the feeds' on: how many bytes more are live
-        self._counted: Dict[Value, Group] = {}  # what of ``_groups`` is in ``_live``
+        self._counted: Dict[Value, Group] = {}  # the groups that are counted in ``_live``
         self._moved = set(self._values)  # values whose group may have changed since they were counted
         for one in self._scratch:
             self._count(one, 1)
@@ -178,11 +180,11 @@ class Sharing:
             self._memory[value] = _Memory(value.last, frozenset([value.first]))
 
     def place(self, value: Value) -> Place:
-        """Where this value lies, possibly in its own memory."""
+        """The place of this value, possibly in its own memory."""
         return self.within.get(value, Place(value, 0))
 
     def root(self, value: Value) -> Value:
-        """The value in whose memory this one lies."""
+        """The value whose memory this one uses."""
         return self.place(value).root
 
     def roots(self) -> List[Value]:
@@ -215,7 +217,10 @@ class Sharing:
         return Lifetime(value.first, value.last, value.storage.nbytes, offset)
 
     def peak(self) -> int:
-        """The bytes that are live at the worst step. Only what has moved since it was asked before is counted again."""
+        """The bytes that are live at the worst step.
+
+        Only values that have moved since the last call are counted again.
+        """
         for value in self._moved:
             former = self._counted.pop(value, None)
             if former is not None:
@@ -248,7 +253,7 @@ class Sharing:
         return part.offset is not None and self.place(part.value) == Place(root, base + part.offset)
 
     def _put(self, value: Value, whole: Value, offset: int) -> None:
-        """Let a value with memory of its own, and all that lie in it, lie within ``whole`` from this byte on."""
+        """Move a value with memory of its own, and all its tenants, into ``whole`` from this byte on."""
         root, base = self.place(whole)
         tenants, begin = self._tenants(value), base + offset
         moved = [one._replace(offset=begin + one.offset) for one in self._group(value)]
@@ -264,12 +269,12 @@ class Sharing:
         self._memory[root] = self._memory[root].joined(self._memory.pop(value))
 
     def _tenants(self, root: Value) -> List[Value]:
-        """The values that lie in the memory of this one, itself included."""
+        """The values in the memory of this one, including itself."""
         others = (value for value, place in self.within.items() if place.root is root) if root in self._owners else ()
         return [root, *others]
 
     def _fits(self, value: Value, whole: Value) -> bool:
-        """Whether all that lie in the memory of a value may lie in that of ``whole``; as slices, if its tiles are
+        """Whether all values in the memory of this one may move into that of ``whole``; as slices, if its tiles are
         wider."""
         layout = self.root(whole).layout
         return all(one.layout == layout or one in self._sliceable for one in self._tenants(value))
@@ -279,7 +284,7 @@ class Sharing:
         self._memory[root] = self._memory[root]._replace(writes=self._memory[root].writes - {at})
 
     def share_views(self) -> None:
-        """Let views lie in their sources; nothing is written for them."""
+        """Put views into their sources; nothing is written for them."""
         for at, step in enumerate(self._steps):
             if step.schema.view:
                 source = step.inputs[0]
@@ -288,7 +293,7 @@ class Sharing:
                 self._put(step.outputs[0], source, 0)
 
     def share_in_place(self) -> None:
-        """Let results overwrite an operand that is not read later, where the schema allows it."""
+        """Let results overwrite an operand that is not read later, if the schema allows it."""
         for at, step in enumerate(self._steps):
             for index, candidates in step.schema.inplace.items():
                 operands = [step.inputs[i] for i in candidates if i < len(step.inputs)]
@@ -308,7 +313,7 @@ class Sharing:
                 self._put(result, source, 0)
 
     def elide_copies(self) -> None:
-        """Let parts lie in their wholes. A step with no part left to copy has nothing to do."""
+        """Put parts into their wholes. A step with no part left to copy has nothing to do."""
         self._peak = self.peak() if self._known is None else 0
         for at, step in enumerate(self._steps):
             if step.schema.joins is not None:
@@ -323,7 +328,7 @@ class Sharing:
     def _unless_the_peak_grows(self, change: Callable[[], bool]) -> bool:
         """Make a change, and say whether it was kept: it is undone if it fails (returns False) or if the peak grows.
 
-        Where it is known what becomes of it, the peak is not asked.
+        If an earlier plan already decided it, the peak is not computed.
         """
         before = dict(self.within), dict(self._memory), dict(self._groups)
         wanted = self._known is None or next(self._known, False)
@@ -339,7 +344,7 @@ class Sharing:
         return True
 
     def _join(self, at: int, step: Step) -> None:
-        """Let the inputs lie in output 0: all that can, or else as many as the peak allows.
+        """Put the inputs into output 0: all that can be there, or else as many as the peak allows.
 
         The memory of the whole is in use from its first slice on, so the last slices are tried first.
         """
@@ -357,7 +362,7 @@ class Sharing:
         return True
 
     def _moves(self, at: int, step: Step) -> Dict[Value, int]:
-        """For each memory in which inputs lie, where in output 0 it must begin; without memory that cannot lie there.
+        """For each memory that holds inputs, where in output 0 it must begin; without memory that cannot be there.
 
         Memory that holds several parts, for example parts that are already joined, must hold them as the whole does,
         and nothing else.
@@ -384,7 +389,7 @@ class Sharing:
         return not (overwritten and self._memory[root].last >= overwritten[0]) and self._fits(root, whole)
 
     def _split(self, at: int, step: Step) -> bool:
-        """Let the outputs lie in input 0. False, after some were moved, if they cannot."""
+        """Put the outputs into input 0. False if they cannot be there; some may have moved by then."""
         before = dict(self._memory)
         for part, whole, offset in self._parts[step]:
             root = self.root(whole)
@@ -422,7 +427,7 @@ def parts_of(step: Step) -> List[Part]:
 
 
 def _offset_within(whole: Value, part: Value, index: Tuple[slice, ...]) -> Optional[int]:
-    """The byte of ``whole`` at which its part begins, or None if the part cannot lie there in its layout.
+    """The byte of ``whole`` at which its part begins, or None if the part cannot be there in its layout.
 
     A part must be contiguous in the whole; a part of tiles consists of channels of the same tiles.
     """

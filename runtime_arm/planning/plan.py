@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class MemoryHabits:
     """The decisions of memory plans, by the steps that they were made for.
 
-    A sequence that grows by one position a run is planned anew each time; its blobs hardly differ, so the decisions are
-    the same, and blobs have room to grow in their places. Decisions are made again when the blobs have grown or shrunk
-    by an eighth.
+    A sequence that grows by one position per run is planned again each time. Its blobs hardly differ, so the decisions
+    are the same, and blobs have room to grow in their places. New decisions are made when the blobs have grown or
+    shrunk by an eighth.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class MemoryHabits:
 
 
 class _Habit:
-    """What was decided for blobs of so many bytes, and where the groups of the plans by it lie."""
+    """The decisions for blobs of this many bytes, and the places of the groups in the plans that follow them."""
 
     def __init__(self, nbytes: int, decisions: Decisions):
         self.nbytes = nbytes
@@ -64,7 +64,7 @@ class _Habit:
         self._room: Optional[Room] = None
 
     def place(self, groups: Sequence[Group]) -> Placement:
-        """The places of the plan before, as long as they hold these groups; else new ones, with room to grow."""
+        """The places of the last plan, as long as they can hold these groups; else new ones, with room to grow."""
         before, self._groups = self._groups, groups
         if self._room is not None and self._room.holds(groups):
             return self._room.placement._replace(least_nbytes=liveness_peak(groups))
@@ -75,10 +75,10 @@ class _Habit:
 
 
 class PackedWeights:
-    """What kernels derive from constant inputs, by operator and engine; discarded when the constants change. And what
-    earlier plans of the net decided about memory, and which operator reads each blob last.
+    """What kernels derive from constant inputs, by operator and engine; discarded when the constants change.
 
-    Weights stay the same from plan to plan, but constants computed from the shape of an input may differ.
+    It also holds what earlier plans of the net decided about memory, and which operator reads each blob last. Weights
+    stay the same from plan to plan, but constants computed from the shape of an input may differ.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class PackedWeights:
         self._last_readers: Dict[str, int] = {}
 
     def read_from(self, place: int, ops: Sequence[OperatorDef], names: Iterable[str]) -> Set[str]:
-        """Those of the blobs ``names`` that ``ops[place:]`` read, where ``ops`` are all of the net's."""
+        """The blobs among ``names`` that ``ops[place:]`` read, where ``ops`` are all operators of the net."""
         if not self._last_readers:
             self._last_readers = {name: at for at, op in enumerate(ops) for name in op.reads()}
         last = self._last_readers
@@ -116,8 +116,8 @@ def _same(one: Optional[Array], other: Optional[Array]) -> bool:
 
 
 class Draft(NamedTuple):
-    """What is decided before anything has memory: the values by name, those that are fed, the steps, where each value
-    and buffer lies, and the index of the operator at the border, if there is one."""
+    """What is decided before memory is allocated: the values by name, those that are fed, the steps, the places of
+    values and buffers, and the index of the operator at the border, if there is one."""
 
     env: Environment
     feeds: List[Value]
@@ -153,10 +153,10 @@ class Segment:
     ``ops[start:]`` are compiled for the values in ``env``. ``fetched`` names the blobs that must survive to the end,
     ``outputs`` those that the net declares as outputs. ``packed`` keeps derived weights. ``layout`` is the memory plan.
     ``run_border`` makes the function that runs a border operator. ``runs[i]`` runs ``running[i]``; if ``workers`` split
-    that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` by one that waits for the
-    others (see ``execution/workers.py``). ``place`` may put steps of a device in the place of others (see
-    ``gpu/placement.py``). ``kept`` may know what was planned in an earlier start.
-    ``before`` has run when this one runs (see ``spare_memory.py``).
+    that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` with one that waits for
+    the others (see ``execution/workers.py``). ``place`` may replace steps with those of a device (see
+    ``gpu/placement.py``). ``kept`` may hold the plan of an earlier start. ``before`` is the segment that runs before
+    this one (see ``spare_memory.py``).
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class Segment:
         return Draft(self.env, self.feeds, self.steps, packed.habits.plan(self.steps, self.feeds), self.border_at)
 
     def _read_later(self, ops: Sequence[OperatorDef], packed: PackedWeights) -> Set[str]:
-        """The blobs of this segment that the operator at the border and those behind it read."""
+        """The blobs of this segment that the operator at the border and those after it read."""
         return set() if self.border_at is None else packed.read_from(self.border_at, ops, self.env)
 
     def _surviving(self) -> Dict[str, Value]:
@@ -240,8 +240,8 @@ class Segment:
         """Give blobs the layouts that suit the steps, and convert those that survive to their own shape at the end.
 
         The layouts depend on the net's ``outputs``, not on what is fetched, so that fetching changes no result. Without
-        a convolution of constant weights there are none: so nets that train all of theirs round alike, whatever they
-        compute again.
+        a convolution with constant weights there are no layouts. So nets that train all their weights round in the same
+        way, whichever blobs they recompute.
         """
         if not any(step.schema.kind is Kind.CONVOLUTION and _has_constant_weights(step) for step in self.steps):
             return  # no layout pays
@@ -284,7 +284,7 @@ class Segment:
         return bound
 
     def _leave_ragged(self, layout: MemoryPlan) -> None:
-        """Mark the values in tiles of which no step reads what is outside of the images, nor shares their memory."""
+        """Mark the values in tiles that share no memory, and outside whose images no step reads."""
         read = {
             value
             for step in self.steps
@@ -297,7 +297,10 @@ class Segment:
                 value.ragged = value.layout is not None and value not in read
 
     def _join_late(self) -> None:
-        """Let steps that join feeds copy them, instead of ``feed``; workers would not see what is fed."""
+        """Let steps that join feeds copy them, instead of ``feed``.
+
+        Not with workers, which would not see what is fed.
+        """
         from runtime_arm.planning.late_feeds import joined, late_feeds  # most nets start without it
 
         surviving = set(self._surviving().values())
@@ -312,7 +315,7 @@ class Segment:
 
     @property
     def copies_late(self) -> bool:
-        """Whether steps copy inputs from where they are given, instead of ``feed``."""
+        """Whether steps copy inputs directly from the caller's arrays, instead of ``feed``."""
         return bool(self._late)
 
     def feed(self, arrays: Mapping[str, Any]) -> None:
@@ -342,7 +345,7 @@ def view(memory: Array, offset: int, spec: TensorSpec) -> Array:
 
 
 def _lodging(value: Value, place: Place) -> Array:
-    """The memory of a value that lies in the memory of another."""
+    """The memory of a value within the memory of another."""
     root, spec = place.root, value.storage
     if root.layout is None or root.layout == value.layout:
         return view(root.array.reshape(-1).view(np.uint8), place.offset, spec)

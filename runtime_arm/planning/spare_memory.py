@@ -1,8 +1,8 @@
-"""Memory that a plan can spare: in the arenas of segments that have run, and of contents that only led to others.
+"""Memory that a plan can spare: in the arenas of segments that have run, and of constants that only led to others.
 
-Of a segment that has run only the values live on that its border or a later segment reads, or that are fetched. What
-lies between these is free, and the segment behind it takes the lowest part of it that is large enough. A content that
-is computed when a net is planned, such as the places that make up an index, stays only if a step reads it.
+After a segment has run, only the values live on that its border or a later segment reads, or that are fetched. The
+memory between these is free, and the next segment takes the lowest part of it that is large enough. Content that is
+computed when a net is planned, such as the parts of an index, stays only if a step reads it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from runtime_arm.planning.arena import ALIGNMENT, allocate
 from runtime_arm.planning.steps import LARGE, Environment, Step, Value
 from runtime_arm.registry.specs import TensorSpec
 
-LEAST = 1 << 16  # bytes: to look for room for less takes longer than the memory is worth
-Blocks = Tuple[Tuple[Array, bool], ...]  # memory of arenas, and whether other processes see it
+LEAST = 1 << 16  # bytes; for less, the search for room costs more than the memory is worth
+Blocks = Tuple[Tuple[Array, bool], ...]  # the memory of an arena, and whether other processes see it
 
 
 def arena_behind(blocks: Blocks, living: Iterable[Value], nbytes: int, shared: bool) -> Tuple[Array, Blocks]:
-    """So many bytes of one of the blocks that no living value needs, else a new block; and all blocks.
+    """This many bytes of one of the blocks that no live value needs, else a new block; and all blocks.
 
     shared: whether other processes must see them.
     """
@@ -31,7 +31,7 @@ def arena_behind(blocks: Blocks, living: Iterable[Value], nbytes: int, shared: b
 
 
 def room_in(blocks: Blocks, nbytes: int, shared: bool, living: Iterable[Value]) -> Optional[Array]:
-    """So many bytes of one of the blocks that no living value needs; None if there are none in one piece."""
+    """This many bytes of one of the blocks that no live value needs; None if there are none in one piece."""
     taken = sorted(_reach(value) for value in living)
     for memory, is_shared in blocks:
         if is_shared or not shared:
@@ -43,7 +43,7 @@ def room_in(blocks: Blocks, nbytes: int, shared: bool, living: Iterable[Value]) 
 
 
 def _reach(value: Value) -> Tuple[int, int]:
-    """The addresses where the memory of a value begins and ends. ``verify`` finds them by itself, trusting none."""
+    """The addresses where the memory of a value begins and ends. ``verify`` computes its own and trusts none."""
     array = value.array
     steps = [stride * (size - 1) for stride, size in zip(array.strides, array.shape)] if array.size else []
     begin, nbytes = array.ctypes.data, array.itemsize if array.size else 0
@@ -63,13 +63,13 @@ def _between(taken: Sequence[Tuple[int, int]], begin: int, end: int) -> List[Tup
 
 
 def note(value: Value, inputs: Iterable[Optional[Value]], passing: Set[Optional[Value]]) -> None:
-    """Note a large content that is made of small ones, and of such large ones: a further plan makes it again."""
+    """Note large content that is made only of small content and of noted content: the next plan can make it again."""
     if all(one is None or one.spec.nbytes < LARGE or one in passing for one in inputs):
         passing.add(value)
 
 
 def forget(passing: Set[Optional[Value]], env: Environment, steps: Sequence[Step], surviving: Iterable[Value]) -> None:
-    """Let go of those of the contents that nothing reads when the net runs, and of the notes."""
+    """Drop the noted content that nothing reads when the net runs, and the notes."""
     read = {value for step in steps for value in step.inputs}.union(surviving)
     for value in passing:
         if value is not None and value not in read and env.get(value.name) is value:

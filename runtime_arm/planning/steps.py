@@ -1,4 +1,4 @@
-"""What a compiled net is made of: values, and the steps that make them."""
+"""The parts of a compiled net: values, and the steps that make them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 FEED_STEP = -1  # inputs are written before step 0
-LARGE = 1 << 21  # bytes of content that is computed when a net is planned
+LARGE = 1 << 21  # bytes of content computed when a net is planned
 
 
 class Value:
@@ -22,8 +22,8 @@ class Value:
 
     Constants and values of an earlier segment have memory from the start and are ``foreign``: this segment neither
     places nor overwrites them. The others get their memory from ``bind``. ``layout``: the layout in memory, None for
-    the blob's own shape. ragged: whether what lies outside of the images there may be anything, since no step reads it.
-    reach: the addresses of the begin and end of its memory, once ``verify`` has asked for them.
+    the blob's own shape. ragged: whether its content outside the images is arbitrary, since no step reads it. reach:
+    the addresses of the start and end of its memory, once ``verify`` has asked for them.
     """
 
     __slots__ = ("_array", "first", "foreign", "last", "layout", "name", "ragged", "reach", "spec")
@@ -52,7 +52,7 @@ class Value:
 
     @property
     def operand(self) -> Any:
-        """Its memory as reference kernels take it: a QuantizedTensor if the blob is quantised."""
+        """Its memory in the form that reference kernels take: a QuantizedTensor if the blob is quantised."""
         return self.array if self.spec.quantization is None else QuantizedTensor(self.array, *self.spec.quantization)
 
     @property
@@ -90,8 +90,8 @@ class Step:
     """One operator that runs: its kernel (None: the reference kernel), its values, and why engines refused it.
 
     ``workers`` split it, initially one. Each worker has its own scratch buffers; ``scratch`` lists those of all
-    workers, one worker after the other. ``within``: if other steps were merged into this one, that one of them whose
-    operator names the engine.
+    workers, one worker after the other. ``within``: if other steps were merged into this one, the one whose operator
+    names the engine.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class Step:
         self.split(1)
 
     def choice(self) -> Choice:
-        """How the step runs, for another one like it."""
+        """How the step runs, to be reused for an equal one."""
         return Choice(self.kernel, dict(self.refusals), tuple(self.scratch))
 
     def split(self, workers: int) -> None:
-        """Split the step among so many workers; to be called before the step is bound."""
+        """Split the step among this many workers; to be called before the step is bound."""
         self.workers = workers
         self.scratch = []
         if self.kernel is not None and self.kernel.scratch is not no_scratch:
@@ -139,7 +139,7 @@ class Step:
     def run_tiled(self, kernel: Kernel) -> None:
         """Run by this kernel, which reads and writes values in their layouts."""
         self.kernel, self.tiled = kernel, True
-        self.refusals.pop(kernel.engine, None)  # it was about the plain kernel
+        self.refusals.pop(kernel.engine, None)  # that was about the plain kernel
         self.split(self.workers)
 
     @property

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Traced(NamedTuple):
-    """What was found out about an operator: the specs of its inputs and outputs, its schema, and how it runs, None if
-    nothing does."""
+    """What is known about an operator: the specs of its inputs and outputs, its schema, and how it runs; None if
+    nothing runs."""
 
     op: OperatorDef
     inputs: List[Optional[TensorSpec]]
@@ -33,8 +33,11 @@ class Traced(NamedTuple):
 
 
 class Memory:
-    """What earlier plans of a net found out about its operators, by which an operator with the same inputs is traced
-    in a tenth of the time: most, where a sequence grows. Weights that operators unpacked are not unpacked again."""
+    """What earlier plans of a net found out about its operators.
+
+    With it an operator with the same inputs is traced in a tenth of the time; when a sequence grows, these are most
+    operators. Weights are not unpacked again.
+    """
 
     def __init__(self) -> None:
         self._known: Dict[int, Traced] = {}
@@ -42,7 +45,7 @@ class Memory:
         self.passing: Set[Optional[Value]] = set()  # see ``spare_memory``
 
     def find(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> Optional[Traced]:
-        """What is known of the operator for inputs like these, with the same constants."""
+        """What is known about the operator for inputs like these, with the same constants."""
         known = self._known.get(id(op))
         same = known is not None and known.op is op and all(map(_is_same, known.inputs, inputs))
         return known if same else None
@@ -56,7 +59,7 @@ class Memory:
         return self._unpacked
 
     def unpack(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]]) -> TensorSpec:
-        """The weight that an operator unpacks, which is not traced for it."""
+        """The weight that an operator unpacks; the operator itself is not traced."""
         schema, results = infer_operator(op, inputs)
         self.keep(Traced(op, [*inputs], schema, results, None))
         if results[0].value is not None:
@@ -64,9 +67,9 @@ class Memory:
         return results[0]
 
     def has_unpacked(self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], weight: Array) -> None:
-        """An operator unpacked a weight: what is packed need not stay in memory, too."""
+        """Note that an operator unpacked a weight: its packed form need not stay in memory."""
         if self._unpacked is None:
-            from runtime_arm.planning.unpacked import UnpackedWeights  # most nets start without it
+            from runtime_arm.planning.unpacked import UnpackedWeights  # most nets do not need it
 
             self._unpacked = UnpackedWeights()
         self._unpacked.keep(op, inputs, weight)
@@ -197,7 +200,8 @@ class Trace:
 
 
 def set_lifetimes(steps: Sequence[Step], feeds: Sequence[Value], survivors: Sequence[Value]) -> None:
-    """Let every value live from the step that writes it to the last step that reads it, and survivors to the end."""
+    """Set each value's lifetime: from the step that writes it to the last step that reads it; survivors live to the
+    end."""
     for value in feeds:
         value.first = value.last = FEED_STEP
     for at, step in enumerate(steps):

@@ -1,8 +1,8 @@
 """Weights that operators unpacked when a net was planned.
 
-Most kernels read a weight once, to pack it as they need it. What lies in a mapped file, the system can take back
-(``files.drop_pages``); what was unpacked lies in no file, but it can be unpacked again. So once all steps that read it
-have what they need of it, its memory goes back, too, and it is filled again before another plan is made. The net then
+Most kernels read a weight once, to pack it as they need it. The system can take back the memory of a mapped file
+(``files.drop_pages``). An unpacked weight is in no file, but it can be unpacked again. So its memory is given back,
+too, once all steps that read it have what they need, and it is filled again before another plan is made. The net then
 takes no more memory than one whose file holds floats.
 """
 
@@ -21,9 +21,11 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Unpacked:
-    """One weight: the operator that made it, of which inputs, and its memory, None for some that cannot be given back.
-    is_there: whether it can be read. lasting: whether something reads it while the net runs. waiting: the steps that
-    have not said yet that they do not."""
+    """One weight: the operator that made it, its inputs, and its memory, None if that cannot be given back.
+
+    is_there: whether it can be read. lasting: whether something reads it while the net runs. waiting: how many of its
+    readers are not bound yet.
+    """
 
     def __init__(
         self, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], array: Array, memory: Optional[mmap.mmap]
@@ -33,7 +35,7 @@ class Unpacked:
 
 
 class UnpackedWeights:
-    """Those weights of a net."""
+    """The unpacked weights of a net."""
 
     def __init__(self) -> None:
         self._weights: Dict[int, Unpacked] = {}  # by the identity of their memory
@@ -55,7 +57,8 @@ class UnpackedWeights:
             weight.is_there = True
 
     def will_be_bound(self, steps: Iterable[Step], running: Iterable[Step], kept: Iterable[Value]) -> None:
-        """These steps are a plan, those that are running will be bound, and these values must outlive it."""
+        """Count readers: ``steps`` are a plan, those that are running will be bound, and the kept values must outlive
+        it."""
         for weight in self:
             weight.waiting = 0
         bound = set(running)
@@ -69,20 +72,22 @@ class UnpackedWeights:
                 found.lasting = True
 
     def bound(self, step: Step) -> None:
-        """Gives back what this step was the last one to wait for. A step that reads a weight as two of its inputs may
-        need one of them when it has released the other."""
+        """Gives back the weights that only this step still needed.
+
+        A step that reads a weight as two of its inputs may still need one of them after releasing the other.
+        """
         released = {id(self._of(array)) for array in step.released}
         read = self._read_by(step)
         for weight in read:
             weight.waiting -= 1
             weight.lasting |= id(weight) not in released or read.count(weight) > 1
             if weight.memory is not None and weight.is_there and not weight.lasting and weight.waiting == 0:
-                weight.is_there = False  # before its memory goes, should the program be interrupted in between
+                weight.is_there = False  # first, in case the program is interrupted in between
                 give_back(weight.memory)
 
     def all_bound(self) -> None:
-        """Lets the system take back what is packed: a page of a file that is read brings its neighbours, among them
-        those that were given back before."""
+        """Lets the system take back the packed weights: reading a page of a file also loads its neighbours, even those
+        that were given back before."""
         for weight in self:
             for spec in weight.inputs:
                 if spec is not None:

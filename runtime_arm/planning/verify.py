@@ -1,4 +1,4 @@
-"""Checks the memory of compiled steps, whatever planned it: every read must see what its writer wrote.
+"""Checks the memory of compiled steps, independent of the planner: every read must see what its writer wrote.
 
 The steps are replayed. A write spoils every other value in the same memory, and a spoiled value must not be read. This
 module knows nothing of lifetimes or offsets; only the bound arrays count. NumPy's exact test says whether two of them
@@ -24,7 +24,7 @@ class BrokenPlan(RuntimeError):
 
 
 class _Extent(NamedTuple):
-    """The memory of an array: the addresses of its begin and end, and the array."""
+    """The memory of an array: the addresses of its start and end, and the array."""
 
     begin: int
     end: int
@@ -50,7 +50,7 @@ def _extent(array: Array) -> _Extent:
 
 
 def _reach(value: Value) -> Tuple[int, int]:
-    """Where the memory of a value begins and ends. Foreign values are met by many segments."""
+    """Where the memory of a value begins and ends. It is kept, as many segments check the same foreign values."""
     if value.reach is None:
         value.reach = _extent(value.array)[:2]
     return value.reach
@@ -65,7 +65,7 @@ class _Memory:
 
     def __init__(self, foreign: Iterable[Value]):
         self._intact: Dict[Value, _Extent] = {}
-        self._begins: List[Tuple[int, int]] = []  # of what was held: sorted addresses, and numbers in ``_held``
+        self._begins: List[Tuple[int, int]] = []  # of the values in use: sorted addresses, and numbers in ``_held``
         self._held: List[Value] = []
         self._longest = 0
         self._spoiled_by: Dict[Value, str] = {}
@@ -74,7 +74,7 @@ class _Memory:
         self._foreign_ends = list(accumulate((end for _, end, _ in self._foreign), max))
 
     def extent(self, array: Array) -> _Extent:
-        """What an array occupies; it takes two microseconds to ask NumPy, so this does it once."""
+        """The memory of an array. NumPy takes two microseconds to say it, so the answer is kept."""
         known = self._extents.get(id(array))
         if known is None:
             known = self._extents[id(array)] = _extent(array)
@@ -167,7 +167,7 @@ def _replay(step: Step, memory: _Memory) -> None:
 
 
 def _follow(step: Step, memory: _Memory) -> None:
-    """Check a step for which nothing runs: its results must already be in place, as a view, as parts or as a whole."""
+    """Check a step that runs nothing: its results must already be in place, as a view, as parts or as a whole."""
     source, name = step.inputs[0] if step.inputs else None, step.op.signature()
     if step.schema.joins is not None:
         ends = _joined(step)
@@ -188,7 +188,7 @@ def _follow(step: Step, memory: _Memory) -> None:
         memory.hold(result)
 
 
-_Part = Tuple[Value, Array, bool]  # a value, where it should lie, and whether its layout fits that place
+_Part = Tuple[Value, Array, bool]  # a value, where it should be, and whether its layout fits that place
 
 
 def _joined(step: Step) -> List[_Part]:
@@ -198,7 +198,7 @@ def _joined(step: Step) -> List[_Part]:
 
 
 def _part(whole: Value, part: Value, index: Tuple[slice, ...]) -> _Part:
-    """Where a part should lie in the whole; in tiles a part consists of channels, their last dimension."""
+    """Where a part should be in the whole; in tiles a part consists of channels, their last dimension."""
     if whole.layout is None:
         return part, whole.array[index], part.layout is None
     channels = index[1] if len(index) > 1 else slice(None)
@@ -216,8 +216,8 @@ def _same(one: Array, other: Array) -> bool:
 
 
 def _written(step: Step) -> List[Tuple[int, str, Array]]:
-    """What a step writes: the output's index, its name and the memory; without the joined parts that lie there
-    already."""
+    """What a step writes: the output's index, its name and the memory, without joined parts that are already in
+    place."""
     whole = [(index, value.name, value.array) for index, value in enumerate(step.outputs)]
     if step.schema.joins is None:
         return whole

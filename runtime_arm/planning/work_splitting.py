@@ -1,7 +1,7 @@
-"""Which steps the workers split among them.
+"""Decides which steps the workers split.
 
-The work of a step is estimated in multiply-adds of a large matrix product: a workstation does some 30 of them in a
-nanosecond, a Raspberry Pi 4 five. Reading or writing a byte costs as much as five.
+The work of a step is estimated in multiply-adds of a large matrix product: a workstation does some 30 of them per
+nanosecond, a Raspberry Pi 4 does five. Reading or writing a byte counts as five.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ BYTE = 5
 class Least(NamedTuple):
     """The least work that is worth splitting.
 
-    step: of one step; several times what synchronising the workers costs. all: of all such steps together; on a busy
-    processor, and where runs are rare, workers arrive late at each synchronisation.
+    step: of one step; several times what synchronising the workers costs. all: of all such steps together; if the
+    processor is busy or runs are rare, workers arrive late at each synchronisation.
     """
 
     step: int
@@ -39,7 +39,7 @@ def least() -> Least:
 
 
 def split_work(steps: Sequence[Step], workers: int) -> None:
-    """Split the steps for which that pays among the workers, if it pays to have workers at all."""
+    """Split among the workers the steps for which that pays, if it pays to have workers at all."""
     works = {step: work_of(step) for step in steps if _can_be_split(step)}
     worth = {step: work for step, work in works.items() if work >= least().step}
     if sum(worth.values()) >= least().all:

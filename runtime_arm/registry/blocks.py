@@ -28,7 +28,7 @@ def blocks(shape: Sequence[int], limit: int = BLOCK) -> List[Tuple[Any, ...]]:
 
 
 def ranges(total: int, most: int, workers: int = 1) -> List[Tuple[int, int]]:
-    """(begin, end) of parts of nearly equal size, none larger than ``most``, equally many for each worker."""
+    """(begin, end) of parts of nearly equal size, none larger than ``most``, the same number for each worker."""
     count = -(-total // most)
     count = min(-(-count // workers) * workers, total)
     return [(total * i // count, total * (i + 1) // count) for i in range(count)]

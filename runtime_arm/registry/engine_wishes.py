@@ -20,7 +20,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.records import NamedTuple
 
 DEFAULT = "DEFAULT"
-DEVICE = "DEVICE"  # stands for whatever device the net runs on
+DEVICE = "DEVICE"  # stands for the device on which the net runs
 BLOCK, PANEL = "block", "panel"
 MOST_DIGITS = 9  # of a hint
 ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE"}
@@ -94,12 +94,12 @@ def open_variants(op: OperatorDef, engine: str, variants: Sequence[str]) -> List
 
 
 def ruled_out(op: OperatorDef, engines: Iterable[Wish]) -> OperatorDef:
-    """The operator, which rules these out in addition."""
+    """A copy of the operator that rules these out, too."""
     known = [name.strip() for name in op.engine.split(",") if name.strip()]
     refused = [str(wish._replace(refused=True)) for wish in engines]
     return op.replace(engine=",".join(dict.fromkeys([*known, *refused])))
 
 
 def preferring(op: OperatorDef, engine: str) -> OperatorDef:
-    """The operator, which asks for this engine first."""
+    """A copy of the operator that asks for this engine first."""
     return op.replace(engine=f"{engine},{op.engine}".rstrip(","))

@@ -14,16 +14,15 @@ Default = Union[float, int, str]
 
 
 class Kind(Enum):
-    """What an operator computes, whatever the dialect of its arguments: operators of one kind are treated alike.
+    """What an operator computes, independent of how its arguments are written: operators of one kind are treated alike.
 
-    CONVOLUTION: inputs X, W and a bias, and of a fused operator an addend and what its activation takes; its arguments
-    are read by ``operators.conv.convolution.convolution_of``.
-    MAX_POOL, AVERAGE_POOL: the arguments are read by ``operators.pool.caffe2.pool_of``.
-    BATCH_NORM: inputs X, scale, bias, mean and variance, and of a fused operator as above.
-    FULLY_CONNECTED: inputs X, W and a bias, and of a fused operator as above; a row of X meets all weights.
-    CONCATENATION: output 0 is the inputs side by side along one axis.
-    ELEMENTWISE: every output element is a function of the input elements at its place; inputs broadcast.
-    POOLED_CONVOLUTION, SEPARABLE_BLOCK, GATED_CONVOLUTION: the merged operators of those names.
+    CONVOLUTION: inputs X, W and a bias, and for a fused operator an addend and its activation's operand; its arguments
+    are read by ``operators.conv.convolution.convolution_of``. MAX_POOL, AVERAGE_POOL: the arguments are read by
+    ``operators.pool.caffe2.pool_of``. BATCH_NORM: inputs X, scale, bias, mean and variance, and for a fused operator as
+    above. FULLY_CONNECTED: inputs X, W and a bias, and for a fused operator as above; a row of X is multiplied with all
+    weights. CONCATENATION: output 0 is the inputs side by side along one axis. ELEMENTWISE: every output element is a
+    function of the input elements at its place; inputs broadcast. POOLED_CONVOLUTION, SEPARABLE_BLOCK,
+    GATED_CONVOLUTION: the merged operators of those names.
     """
 
     CONVOLUTION = "convolution"
@@ -68,10 +67,10 @@ def _argument(op: OperatorDef, name: str, default: Default) -> Any:
 
 
 class Fusion(NamedTuple):
-    """What a fused operator is made of: a layer, perhaps an addition, perhaps an activation.
+    """The parts of a fused operator: a layer, perhaps an addition, perhaps an activation.
 
-    layer: Caffe2's type for what comes first. addend: the input that is added to the layer's results, None if none can
-    be; the input after it is the activation's operand. activation: the one that the type implies; where there is none,
+    layer: Caffe2's type of the first part. addend: the input that is added to the layer's results, None if there can be
+    none; the input after it is the activation's operand. activation: the one that the type implies; if there is none,
     the argument ``activation`` names it.
     """
 

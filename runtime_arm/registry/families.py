@@ -1,7 +1,7 @@
 """The table of operator types: which modules declare them and which add engines to them.
 
 A new family is a new file in ``operators/`` and a line in ``FAMILIES``: the module, and the types that it declares or
-adds engines to. The test of this table prints the lines that are missing.
+adds engines to. The test of this table prints missing lines.
 """
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ from runtime_arm.records import NamedTuple, field, record
 from runtime_arm.registry.families import families_of
 from runtime_arm.registry.schema import domain_of
 
-OF_INPUT = "_of_input_"  # tells the gradients apart that an operator makes for a blob which it reads twice
+OF_INPUT = "_of_input_"  # distinguishes the gradients of a blob that an operator reads twice
 
 
 def without_place(name: str) -> str:
-    """The name of a gradient without the mark that tells it apart."""
+    """The name of a gradient without its distinguishing suffix."""
     return name.partition(OF_INPUT)[0]
 
 
@@ -54,7 +54,7 @@ class Backward(NamedTuple):
 
 @record(frozen=True)
 class Forward:
-    """What a maker is given: the operator, and the gradients of its outputs, None for those that have none."""
+    """The argument of a maker: the operator, and the gradients of its outputs, None for those that have none."""
 
     op: OperatorDef
     gradients: Gradients = field(default=())
@@ -75,7 +75,7 @@ class Forward:
         return [self.input(index) if there else "" for index, there in zip(indices, present)]
 
     def like(self, index: int) -> str:
-        """The name of an input of which the gradient needs the shape alone."""
+        """The name of an input of which the gradient needs only the shape."""
         return self._named("input", self.op.input, index)
 
     def output(self, index: int) -> str:
@@ -176,8 +176,7 @@ def gradient(*types: str, domain: str = "") -> Callable[[Maker], Maker]:
 def no_gradient(*types: str, domain: str = "", stops: bool = False) -> None:
     """Declares that these types have no gradient.
 
-    stops: the gradient of every input is None without complaint. Otherwise asking for it is a mistake, a
-    GradientError.
+    stops: the gradient of every input is None, without an error. Otherwise asking for it is a GradientError.
     """
     for type in types:
         if stops:

@@ -1,4 +1,4 @@
-"""Kernels: how an operator is run fast, what a kernel is given, and which of several kernels is chosen.
+"""Kernels: the fast ways to run an operator, their arguments, and the choice among them.
 
 A kernel is declared by ``@schema.kernel("ENGINE", ...)``; see ``schema.py``.
 """
@@ -30,8 +30,8 @@ class Call:
     ``in_specs`` and ``out_specs`` say what is constant (``spec.value``) and how blobs are quantised. A kernel that
     splits its work is bound once for each of the ``workers``, each time with its own scratch, and does what is
     ``mine``. ``crew_scratch`` holds the scratch of every worker, for kernels that run in ``Phases``. prescaled: whether
-    the weights are multiplied with what the activation asks for (``conv/gates.py``). ragged: whether a kernel may leave
-    what is outside of the images in output 0, in Tiles, as it is, for nobody reads that.
+    the weights already contain the factor that the activation asks for (``conv/gates.py``). ragged: whether a kernel
+    may leave output 0, in Tiles, as it is outside the images, because nothing reads that.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Call:
         self.ragged = False
 
     def for_each_worker(self, workers: int) -> List[Call]:
-        """The same call for each of so many workers, whose scratch lies in ``scratch``, one worker after the other."""
+        """The same call for each of this many workers; ``scratch`` holds their buffers, one worker after the other."""
         if workers == 1:
             return [self]
         count = len(self.scratch) // workers
@@ -86,14 +86,14 @@ class Call:
         return self._packed[key]
 
     def release(self, constant: Array) -> None:
-        """Says that the kernel has what it needs of a constant input, and does not read it when it runs: its memory may
-        be given back. ``packed`` may read it again when the net is planned for other shapes."""
+        """Says that the kernel no longer needs a constant input and does not read it when it runs: its memory may be
+        given back. ``packed`` may read it again when the net is planned for other shapes."""
         if not any(constant is one for one in self.released):
             drop_pages(constant)
             self.released.append(constant)
 
     def mine(self, blocks: Sequence[Block]) -> Sequence[Block]:
-        """This worker's part of ``blocks``: consecutive ones, equally many for each worker, give or take one."""
+        """This worker's part of ``blocks``: consecutive ones, the same number for each worker, give or take one."""
         return blocks[self.slice_of(len(blocks))]
 
     def slice_of(self, count: int) -> slice:
@@ -111,10 +111,10 @@ class Call:
 
 
 class Phases:
-    """A worker's part of a step in which workers read each other's results. All workers have equally many phases, and
-    none begins one before all have ended the one before.
+    """A worker's part of a step in which workers read each other's results.
 
-    Calling it runs the phases one after the other, which is right where there is one worker.
+    All workers have the same number of phases, and none begins a phase before all have ended the previous one. Calling
+    it runs the phases one after the other, which is right if there is only one worker.
     """
 
     def __init__(self, runs: Sequence[Run]):
@@ -175,8 +175,8 @@ class Kernel(NamedTuple):
     splits_work: it can be bound once for each worker; each binding writes its own part of the outputs and nothing else,
     and together they write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles, arrays
     (tile, tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the
-    same for its outputs. skips_outside: its results do not depend on what is outside of the images of its inputs.
-    hints: the hints (see ``engine_wishes``) that would make it run this operator differently.
+    same for its outputs. skips_outside: its results do not depend on the content outside the images of its inputs.
+    hints: the hints (see ``engine_wishes``) that change how it runs this operator.
     """
 
     engine: str
@@ -232,7 +232,7 @@ def _cheapest(
     outputs: Sequence[TensorSpec],
     refusals: Dict[str, str],
 ) -> Optional[Kernel]:
-    """The kernel that is preferred where the operator asks for none; adds the reasons of the others to ``refusals``."""
+    """The preferred kernel if the operator asks for none; adds the reasons against the others to ``refusals``."""
     times: Dict[str, float] = {}
     for engine, kernel in kernels.items():
         if engine in refusals or (times and kernel.work is None):

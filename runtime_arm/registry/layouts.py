@@ -1,4 +1,4 @@
-"""Physical layouts: how a blob (N, C, H, W) may lie in memory between one convolution and the next.
+"""Physical layouts: how a blob (N, C, H, W) may be stored between one convolution and the next.
 
 ``Tiles`` has the channels last and stores each pixel of a tile of m x m pixels in a plane of its own:
 
@@ -49,8 +49,8 @@ class Tiles(NamedTuple):
 
     @classmethod
     def of(cls, spec: TensorSpec, tile: int, border: int) -> Tiles:
-        """The layout of a blob with this spec, which has four dimensions, and at least that border: the widest that
-        takes no more memory, so that equal layouts have equal names."""
+        """The layout of a blob with this spec, which has four dimensions, and at least this border: the widest that
+        takes no more memory, so that equal layouts compare equal."""
         batch, channels, height, width = spec.shape
         least = cls(batch, channels, height, width, tile, border)
         beside = min(least.rows * tile - height, least.pitch * tile - width, -(-border // tile) * tile)
@@ -138,7 +138,7 @@ class Tiles(NamedTuple):
     def borders(self, memory: Array) -> Iterator[Array]:
         """Views of what no strip covers: the guards, and the rows between images."""
         rows = self.image_tiles((0, 0))[0]
-        below = self.guard + (rows * self.pitch if self.batch == 1 else self.body)  # of one image the rest is one run
+        below = self.guard + (rows * self.pitch if self.batch == 1 else self.body)  # one image: all the rest
         if self.guard:
             yield memory[:, :, : self.guard]
         if below < self.positions:

@@ -112,8 +112,7 @@ class Operator:
         return function
 
     def branches(self, function: BranchFunction) -> BranchFunction:
-        """Decorator: the branch that an operator with sub-nets takes, if what is known of its inputs decides it; else
-        None."""
+        """Decorator: the branch that an operator with sub-nets takes, if its known inputs decide it; else None."""
         self.branch = function
         return function
 
@@ -245,23 +244,19 @@ def operator(
 ) -> Callable[[ShapeFunction], Operator]:
     """Decorator over the shape function: declares an operator.
 
-    inputs, outputs: how many; a number, or (least, most) with None for no limit.
-    domain: "" for Caffe2's operators, else the domain whose semantics hold.
-    inplace: for an output the input that it may overwrite, or several in order of preference, by index.
-    dtypes: what input 0 may be; empty for no limit.
-    view: output 0 is input 0 with another shape, and further outputs are constants; nothing runs, no kernel is needed.
-    pure: equal inputs give equal outputs; random fills are not pure.
-    control: the operator runs sub-nets; its reference kernel takes a SubNets before the inputs, see
-    ``operators/control/control.py``.
-    joins: where each input lies in output 0, if the inputs are parts of it. Kernels leave alone what is there already.
-    splits: where each output lies in input 0, if the outputs are parts of it. What is there already is not copied.
-    kind: what it computes, if planner, engines and optimizer treat operators of that kind alike.
-    formula: its fast kernel for blocks, so that it can be the activation of a fused operator.
-    fused: the type, of the domain "armnet", that does this and then an addition and an activation.
-    fusion: what this type is made of, if it is such a type.
-    multiply_adds: how many multiply-adds the plain algorithm takes for these shapes, see
+    inputs, outputs: how many; a number, or (least, most) with None for no limit. domain: "" for Caffe2's operators,
+    else the domain whose semantics hold. inplace: for an output the input that it may overwrite, or several in order of
+    preference, by index. dtypes: what input 0 may be; empty for no limit. view: output 0 is input 0 with another shape,
+    and further outputs are constants; nothing runs, no kernel is needed. pure: equal inputs give equal outputs; random
+    fills are not pure. control: the operator runs sub-nets; its reference kernel takes a SubNets before the inputs, see
+    ``operators/control/control.py``. joins: where each input is in output 0, if the inputs are parts of it. Kernels do
+    not copy inputs that are already in place. splits: where each output is in input 0, if the outputs are parts of it.
+    Outputs already in place are not copied. kind: what it computes, if planner, engines and optimizer treat operators
+    of that kind alike. formula: its fast kernel for blocks, so that it can be the activation of a fused operator.
+    fused: the type, of the domain "armnet", that does this and then an addition and an activation. fusion: the parts of
+    this type, if it is fused. multiply_adds: how many multiply-adds the plain algorithm takes for these shapes, see
     ``operators/common/multiply_adds.py``. Required where the reference kernel multiplies matrices; a test sees to it.
-    unpacks: it makes numbers of fewer bits into floats of the same meaning; a file stores such a weight packed.
+    unpacks: it converts numbers of fewer bits to floats of the same meaning; files store such weights packed.
     """
 
     def register(shape: ShapeFunction) -> Operator:

@@ -1,4 +1,4 @@
-"""Infers shapes, and the values that shapes depend on, by asking each operator's shape function.
+"""Infers shapes, and the values that shapes depend on, with each operator's shape function.
 
 Operators whose inputs are all known (weights, shapes of other blobs, arithmetic on them) are evaluated at once, so
 shape arithmetic costs nothing when the net runs.
@@ -17,14 +17,14 @@ from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.schema import DataDependent, Operator, describe, lookup
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
-EACH_RUN = "each_run"  # of an operator that unpacks a weight: while the net runs, not when it is planned
+EACH_RUN = "each_run"  # an operator with it unpacks a weight while the net runs, not when it is planned
 _LARGEST_EVALUATED = 1 << 26  # bytes that are evaluated without comparing them with the inputs
 
 
 _UNSUITABLE = (TypeError, ValueError, LookupError, ArithmeticError, MemoryError, AttributeError)
 
 
-class blamed_on:  # noqa: N801 - it stands behind ``with``
+class blamed_on:  # noqa: N801 - used after ``with``
     """Turns the exceptions that NumPy and Python raise for unsuitable operands into an OperatorError that names
     ``op``."""
 
@@ -46,7 +46,7 @@ def infer_operator(
 ) -> Tuple[Operator, List[TensorSpec]]:
     """The schema and the specs of the outputs, with their values where all inputs are known and the operator is pure.
 
-    So is one that unpacks a weight, unless it is asked to do so in each run (the argument EACH_RUN).
+    An operator that unpacks a weight is also evaluated, unless the argument EACH_RUN asks for it in each run.
 
     Outputs of more than ``largest`` bytes (64 MB) and with more elements than the inputs and arguments are not
     evaluated: a few numbers in an untrusted file could otherwise claim any amount of memory.
@@ -118,7 +118,10 @@ def _evaluated(
 def _unpacked(
     schema: Operator, op: OperatorDef, inputs: Sequence[Optional[TensorSpec]], specs: Sequence[TensorSpec]
 ) -> Optional[List[np.ndarray]]:
-    """What a fast kernel makes of constants, in no more memory than that and its scratch; None if there is none."""
+    """The result of a fast kernel on constants; it takes only the memory of the result and its scratch.
+
+    None if no kernel is fast.
+    """
     kernel = schema.choose(op, inputs, specs)[0]
     if kernel is None or any(spec is not None and spec.quantization is not None for spec in inputs):
         return None
@@ -130,7 +133,7 @@ def _unpacked(
 
 
 def content(spec: TensorSpec) -> object:
-    """The known value as reference kernels take it: a QuantizedTensor if the blob is quantised."""
+    """The known value in the form that reference kernels take: a QuantizedTensor if the blob is quantised."""
     if spec.quantization is None or spec.value is None:
         return spec.value
     return QuantizedTensor(spec.value, *spec.quantization)

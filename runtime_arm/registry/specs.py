@@ -1,4 +1,4 @@
-"""What is known about a blob before the net runs, and the quantised blob as callers see it."""
+"""Specs: what is known about a blob before the net runs; and the quantised blob as callers see it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TensorSpec:
 
     def with_content(self, content: Array) -> TensorSpec:
         """The same spec with this content, an array of its shape and dtype."""
-        spec = TensorSpec.__new__(TensorSpec)  # shape and dtype are those of a spec, and not to be converted again
+        spec = TensorSpec.__new__(TensorSpec)  # shape and dtype come from a spec and need no conversion
         spec.shape, spec.dtype, spec.value, spec.quantization = self.shape, self.dtype, content, self.quantization
         return spec
 

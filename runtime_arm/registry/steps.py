@@ -15,10 +15,10 @@ Step = Callable[[], Any]
 
 LINE = 64  # bytes of a cache line
 MOST_ITEM = 1024  # bytes; longer runs of numbers are copied as fast one by one
-VIEWS_LINES = np.lib.NumpyVersion(np.__version__) >= "1.23.0"  # as items of another size, whatever lies between them
-FEW = 1 << 13  # elements that are written in less than a call takes
+VIEWS_LINES = np.lib.NumpyVersion(np.__version__) >= "1.23.0"  # as items of another size, even with gaps between them
+FEW = 1 << 13  # elements that are written in less time than a call takes
 _CLIP = getattr(getattr(getattr(np, "_core", None), "umath", None), "clip", None)  # of NumPy 2
-EINSUM = getattr(np.einsum, "__wrapped__", np.einsum)  # without looking for arrays that are not NumPy's
+EINSUM = getattr(np.einsum, "__wrapped__", np.einsum)  # without the check for other kinds of arrays
 ZERO, ONE = np.zeros((), np.float32), np.ones((), np.float32)
 
 
@@ -51,8 +51,8 @@ def in_phases(steps: Sequence[Step], in_turn: Callable[[Sequence[Step]], Run] = 
 def copy(target: Array, source: Array) -> Step:
     """target[...] = source, of a type that the target can hold.
 
-    Numbers that follow each other in both are copied as one item: NumPy takes a loop of its own for each few numbers,
-    but no more than a call for an item of any size.
+    Numbers that are contiguous in both are copied as one item: NumPy runs a loop of its own for every few numbers, but
+    an item of any size takes only a call.
     """
     assert source.dtype == target.dtype or np.can_cast(source.dtype, target.dtype, "same_kind")
     if target.shape == source.shape and target.dtype == source.dtype and not target.dtype.hasobject:
@@ -63,7 +63,7 @@ def copy(target: Array, source: Array) -> Step:
 
 
 def _run(target: Array, source: Array) -> int:
-    """How many numbers follow each other along the last axes of both arrays, which are of one shape and type."""
+    """How many numbers are contiguous along the last axes of both arrays, which have one shape and type."""
     run, step = 1, target.itemsize
     for count, of_target, of_source in zip(target.shape[::-1], target.strides[::-1], source.strides[::-1]):
         if count != 1 and not of_target == of_source == run * step:
@@ -73,7 +73,7 @@ def _run(target: Array, source: Array) -> int:
 
 
 def _in_items(array: Array, run: int) -> Array:
-    """A view in which so many numbers, which follow each other, are one item of no particular type."""
+    """A view in which this many contiguous numbers are one item without a type of its own."""
     axis, rest = array.ndim, run
     while rest > 1:
         axis -= 1
@@ -88,14 +88,14 @@ def _item(nbytes: int) -> np.dtype:
 
 
 def into(ufunc: np.ufunc, a: Array, b: Array, out: Array) -> Step:
-    """out = ufunc(a, b). To pass it by position takes 0.2 us less, which two ufuncs warn about."""
+    """out = ufunc(a, b). Passing ``out`` by position takes 0.2 us less, but two ufuncs warn about it."""
     if ufunc in (np.maximum, np.minimum):
         return partial(ufunc, a, b, out=out)
     return partial(ufunc, a, b, out)
 
 
 def clip(x: Array, low: float, high: float, out: Array) -> Step:
-    """out = x limited to two numbers. The method takes 1.1 us to call the ufunc, which has no public name."""
+    """out = x limited to two numbers. The method takes 1.1 us longer than its ufunc, which has no public name."""
     bounds = np.array(low, x.dtype), np.array(high, x.dtype)
     return partial(x.clip, *bounds, out=out) if _CLIP is None else partial(_CLIP, x, *bounds, out)
 
@@ -108,9 +108,9 @@ def shaped(buffer: Array, *shape: int) -> Array:
 def multiply(a: Array, b: Array, out: Array) -> Step:
     """out = a @ b; leading dimensions broadcast.
 
-    Two matrices are multiplied by the method ``dot``, whose call takes a third of what ``np.matmul`` takes. But it
-    writes zeros first, so large results are left to that. A matrix of one row or column is given to it as a vector, for
-    BLAS multiplies that without packing.
+    Two matrices are multiplied by the method ``dot``, whose call takes a third of the time of ``np.matmul``. But it
+    writes zeros first, so large results use ``np.matmul``. A matrix of one row or column is passed to ``dot`` as a
+    vector, because BLAS multiplies that without packing.
     """
     if out.size > FEW:
         return partial(np.matmul, a, b, out=out)

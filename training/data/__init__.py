@@ -1,1 +1,1 @@
-"""Samples to learn from: arrays in memory and folders of pictures, split, augmented and handed out in batches."""
+"""Training samples: arrays in memory and folders of pictures, split, augmented and cut into batches."""

@@ -21,8 +21,8 @@ IMAGES = "images"  # the key of data sets with ``images`` and ``labels``
 def archive_samples(path: Path, model: Model, labels: Optional[str] = None) -> ArraySamples:
     """The samples of an .npz: an array by the name of each input, or ``images`` for the only one, and the labels.
 
-    labels: the key of these (default: the first of LABELS that is there). Pixels (N, H, W[, C]) of uint8 are prepared
-    as pictures are. FeedError if something is missing or does not fit.
+    labels: the key of these (default: the first of LABELS that is present). Pixels (N, H, W[, C]) of uint8 are prepared
+    like pictures. FeedError if something is missing or does not fit.
     """
     arrays = arrays_in(path)
     infos = model.pair.inputs
@@ -56,7 +56,7 @@ def arrays_in(path: Path) -> Dict[str, Array]:
 
 
 def _key(info: TensorInfo, infos: Sequence[TensorInfo], arrays: Mapping[str, Array], labels: str, path: Path) -> str:
-    """Under which name the array for an input stands."""
+    """The key of the array for an input."""
     if info.name in arrays:
         return info.name
     others: List[str] = [name for name in arrays if name != labels]

@@ -1,4 +1,4 @@
-"""A folder with a folder of pictures for each class, prepared as the network's preprocessing says."""
+"""A folder with a folder of pictures for each class; pictures are prepared as the network's preprocessing says."""
 
 from __future__ import annotations
 

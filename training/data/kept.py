@@ -1,4 +1,4 @@
-"""What was read or computed once, kept in memory as far as there is room."""
+"""A cache of limited size, in memory, for values that were read or computed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ MOST = 256 << 20  # bytes
 
 
 class Kept(Generic[T]):
-    """Values by number, MOST bytes of them; the others are made again each time. ``nbytes``: the size of a value."""
+    """Values by number, at most MOST bytes in all; the others are made again each time.
+
+    ``nbytes``: the size of a value.
+    """
 
     def __init__(self, nbytes: Callable[[T], int]):
         self._size, self._nbytes = nbytes, 0
         self._values: Dict[int, T] = {}
 
     def get(self, number: int, make: Callable[[], T]) -> T:
-        """The value of that number, which is made if it is not kept."""
+        """The value of this number; it is made if it is not kept."""
         if number in self._values:
             return self._values[number]
         value = make()

@@ -1,4 +1,4 @@
-"""Recognises samples by what lies at a path."""
+"""Finds the kind of samples at a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: what a network is fed and what it should answer, row by row."""
+"""Samples: a network's inputs and expected answers, row by row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Samples:
         return len(self.truths)
 
     def feeds(self, rows: Array, random: Optional[np.random.RandomState] = None) -> Feeds:
-        """What the network's inputs get for these samples, augmented if ``random`` is given and they say how."""
+        """The feeds of the network's inputs for these samples; augmented if ``random`` is given and the samples support
+        it."""
         raise NotImplementedError
 
 
@@ -65,7 +66,7 @@ class Part(Samples):
 
 
 def held_out(samples: Samples, share: float, seed: int) -> Tuple[Samples, Optional[Samples]]:
-    """The samples to learn from and those to judge by; of each class the same share, if they have classes."""
+    """The samples for training and those for evaluation; the same share of each class, if there are classes."""
     if not 0 <= share < 1:
         raise UsageError(f"the share that is held out must be at least 0 and less than 1, got {share:g}")
     if not share:
@@ -80,7 +81,7 @@ def held_out(samples: Samples, share: float, seed: int) -> Tuple[Samples, Option
 
 
 def batches_of(samples: Samples, size: int, labels: str) -> Iterator[Feeds]:
-    """All samples once, in order, as what a Trainer is fed; the last batch may be smaller."""
+    """All samples once, in order, as batches for a Trainer; the last batch may be smaller."""
     for start in range(0, len(samples), size):
         rows = np.arange(start, min(start + size, len(samples)))
         yield {**samples.feeds(rows), labels: samples.truths[rows]}

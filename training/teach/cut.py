@@ -18,7 +18,7 @@ PRODUCTS = ("FC", "FCTransposed", "Conv", "ConvRelu", "Gemm", "MatMul", "FusedFC
 
 
 def cut(pair: Pair, blob: Optional[str] = None) -> Cut:
-    """The part of a net before its head. blob: where to cut; by default what the last layer with weights reads.
+    """The part of a net before its head. blob: where to cut; by default the input of the last layer with weights.
 
     A blob with pixels is averaged over them. UsageError if there is no such blob, or if it holds no vector a sample.
     """
@@ -34,7 +34,7 @@ def cut(pair: Pair, blob: Optional[str] = None) -> Cut:
 
 
 def _features(pair: Pair) -> str:
-    """What the last operator with constant weights reads, on the way back from the output that has the scores."""
+    """The input of the last operator with constant weights, found backwards from the output with the scores."""
     net, constant = pair.predict_net, {name for op in pair.init_net.op for name in op.output}
     roles = (pair.meta.get("result") or {}).get("outputs") or {}
     start = str(roles.get("scores") or net.external_output[0])

@@ -1,4 +1,5 @@
-"""Teaches a network the classes of a folder: cut where its features are, a new head, and perhaps its last layers."""
+"""Teaches a network the classes of a folder: cuts it at its features, trains a new head, and perhaps its last
+layers."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ def teach(
 ) -> Lesson:
     """The pair with a new head for the classes in ``data``, a folder of pictures or sounds for each.
 
-    cut_at: the blob with the features (see ``cut``). add_to: the folder of a taught pair, whose classes are kept beside
-    the new ones. ways: how pictures are varied (``runtime_arm.app.teaching.augment``). tuning: train the last layers,
-    too; checkpoints: the folder from which that goes on. The others are those of ``taught``. UsageError, in one line,
-    for data that do not fit.
+    cut_at: the blob with the features (see ``cut``). add_to: the folder of a taught pair, whose classes are kept in
+    addition to the new ones. ways: how pictures are varied (``runtime_arm.app.teaching.augment``). tuning: also train
+    the last layers; checkpoints: the folder from which that is resumed. The others are those of ``taught``. UsageError,
+    in one line, for data that do not fit.
     """
     pair = with_result(pair)
     where = cut_at or (str(pair.meta["taught"]) if pair.meta.get("taught") else None)

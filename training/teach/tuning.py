@@ -1,4 +1,4 @@
-"""Fine-tunes the last layers of a taught network together with its head; what lies before them is computed once."""
+"""Fine-tunes the last layers of a taught network together with its head; the layers before them are computed once."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ LABEL = "taught_label"
 
 @dataclass(frozen=True)
 class Tuning:
-    """layers: how many layers with weights before the head are trained, too. batch_norm: as for Trainer. patience: it
-    ends after so many epochs without a better held-out loss."""
+    """layers: how many layers with weights before the head are also trained.
+
+    batch_norm: as for Trainer. patience: it ends after this many epochs without a better held-out loss.
+    """
 
     layers: int
     epochs: int = 20
@@ -65,7 +67,7 @@ def tuned(
     notice: Callable[[str], None],
     progress: Progress,
 ) -> Lesson:
-    """The lesson with its last layers trained; the same lesson if that makes the held-out loss no better.
+    """The lesson with its last layers trained; the same lesson if that does not improve the held-out loss.
 
     The arguments are those with which the lesson was learned. checkpoints: a folder to go on from.
     """
@@ -101,7 +103,7 @@ def tuned(
 
 
 class _Seen(Samples):
-    """Views of files as the blobs before the layers; (file, view) is a row."""
+    """Samples: the blobs before the trained layers, for views of files; (file, view) is a row."""
 
     def __init__(self, extractor: Extractor, paths: Sequence[Path], classes: Array, rows: List[Tuple[int, int]]):
         self._extractor, self._paths, self._rows = extractor, paths, rows
@@ -119,14 +121,14 @@ class _Seen(Samples):
 
 
 def _balanced(classes: Array, learned: Array) -> Array:
-    """Rows to learn from, those of small classes several times."""
+    """Rows to train on; those of small classes occur several times."""
     of_class = [learned[classes[learned] == number] for number in np.unique(classes)]
     most = max(len(rows) for rows in of_class)
     return np.concatenate([np.resize(rows, most) for rows in of_class])
 
 
 def _apart(pair: Pair, layers: int) -> _Parts:
-    """The net in front of its last layers, and from them on. UsageError if it has not so many."""
+    """The net before its last layers, and from them on. UsageError if it does not have that many."""
     ops, constant = pair.predict_net.op, {name for op in pair.init_net.op for name in op.output}
     head = next(place for place, op in enumerate(ops) if VECTOR in op.output)
     weighted = [

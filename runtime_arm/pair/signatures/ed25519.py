@@ -1,9 +1,9 @@
 """Verifies Ed25519 signatures in pure Python. Source: RFC 8032, sections 5.1.3, 5.1.4 and 5.1.7.
 
-Points of the curve -x^2 + y^2 = 1 + d x^2 y^2 over the integers modulo P = 2^255 - 19 are kept as (X, Y, Z, T) with
-x = X / Z, y = Y / Z and x y = T / Z. A verification takes some 4 ms on a desktop, half as long as importing the package
-cryptography. Nothing in it is secret, so it need not take the same time for every input. Nothing here makes signatures:
-that is left to cryptography.
+Points of the curve -x^2 + y^2 = 1 + d x^2 y^2 over the integers modulo P = 2^255 - 19 are represented as (X, Y, Z, T)
+with x = X / Z, y = Y / Z and x y = T / Z. A verification takes some 4 ms on a desktop, half as long as importing the
+package cryptography. Nothing in it is secret, so it need not take the same time for every input. Signatures are made by
+the package cryptography.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ P = 2**255 - 19
 ORDER = 2**252 + 27742317777372353535851937790883648493  # of the base point
 _D = -121665 * pow(121666, P - 2, P) % P
 _ROOT = pow(2, (P - 1) // 4, P)  # of -1
-_WINDOW = 4  # bits of a scalar that are handled at once
+_WINDOW = 4  # bits of a scalar per window
 
 Point = Tuple[int, int, int, int]
 _NEUTRAL: Point = (0, 1, 1, 0)
@@ -25,7 +25,7 @@ def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the signature (64 bytes) of the message was made with the secret of the public key (32 bytes).
 
     S must be below the group's order, and the encodings of points the canonical ones, so that no second signature can
-    be made of a first.
+    be derived from a first.
     """
     if len(public_key) != 32 or len(signature) != 64:
         return False
@@ -39,7 +39,7 @@ def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def _added(a: Point, b: Point) -> Point:
-    """RFC 8032, 5.1.4: the formulas hold for all points, equal ones and the neutral one included."""
+    """RFC 8032, 5.1.4: the formulas hold for all points, including equal ones and the neutral one."""
     u, v = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
     t, z = 2 * a[3] * b[3] * _D % P, 2 * a[2] * b[2] % P
     e, f, g, h = v - u, z - t, z + t, v + u
@@ -76,7 +76,10 @@ def _two_products(m: int, a: Point, n: int, b: Point) -> Point:
 
 
 def _decoded(encoded: bytes) -> Optional[Point]:
-    """A point: its y, and in the highest bit the sign of x. None if there is none, or if it has another encoding."""
+    """The point with this encoding: its y, and in the highest bit the sign of x.
+
+    None if there is none, or if the encoding is not the canonical one.
+    """
     number = int.from_bytes(encoded, "little")
     sign, y = number >> 255, number & ((1 << 255) - 1)
     if y >= P:

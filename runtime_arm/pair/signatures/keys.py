@@ -32,7 +32,7 @@ class PublicKey(NamedTuple):
 
 
 def read_public_keys(path: AnyPath) -> List[PublicKey]:
-    """The keys of a file, or of the .pub files of a folder. UsageError, naming file and line, for what is no key."""
+    """The keys in a file, or in the .pub files of a folder. UsageError, naming file and line, if a line is no key."""
     place = Path(path)
     with one_line_errors(place):
         files = sorted(place.glob("*.pub")) if place.is_dir() else [place]

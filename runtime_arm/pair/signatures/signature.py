@@ -1,8 +1,8 @@
-"""The signature of a bundle: where it stands in the file, what it covers, and who made it.
+"""The signature of a bundle: its place in the file, what it covers, and who made it.
 
-It stands in the comment at the end of the archive (APPNOTE 4.3.16), as text: ``armnet-signature-1 `` and 128
-hexadecimal digits. It covers every byte of the file before the comment, and the length of the comment as 0: what the
-file was before it was signed. What is signed is ``armnet-bundle-1``, a zero byte and the SHA-512 of these bytes.
+It is the comment at the end of the archive (APPNOTE 4.3.16), as text: ``armnet-signature-1 `` and 128 hexadecimal
+digits. It covers every byte of the file before the comment, with the length of the comment as 0: the file as it was
+before it was signed. The signed message is ``armnet-bundle-1``, a zero byte and the SHA-512 of these bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 class Verified(NamedTuple):
-    """key: the one with which the bundle was signed. seconds: that the verification took."""
+    """key: the one with which the bundle was signed. seconds: the time that the verification took."""
 
     key: PublicKey
     seconds: float
@@ -39,7 +39,7 @@ class Verified(NamedTuple):
 
 
 def message_of(data: memoryview) -> bytes:
-    """What is signed of the content of a bundle that has no signature, or whose signature is left out."""
+    """The message to sign, for a bundle's content without a signature."""
     digest = hashlib.sha512()
     for chunk in _before_comment(data):
         digest.update(chunk)
@@ -55,12 +55,12 @@ def signed(data: memoryview, signature: bytes) -> Iterator[memoryview]:
 
 
 def is_signed(data: memoryview) -> bool:
-    """Whether a signature stands at the end of a bundle's content. It may be a wrong one."""
+    """Whether a bundle's content ends with a signature, valid or not."""
     return bytes(data[-_COMMENT_NBYTES:]).startswith(_PREFIX)
 
 
 def require_signature(data: memoryview, keys: Sequence[PublicKey], path: AnyPath) -> Verified:
-    """The key, of those that are trusted, with which the content of a bundle was signed.
+    """The trusted key with which the content of a bundle was signed.
 
     PairError, naming the file, if it has no signature, was signed with another key, or a byte of it has changed.
     """

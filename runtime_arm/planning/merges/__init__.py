@@ -1,1 +1,1 @@
-"""Replaces a run of steps by one fused step where a kernel computes it faster."""
+"""Replaces a run of steps with one fused step if a kernel computes it faster."""

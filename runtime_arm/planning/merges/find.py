@@ -1,7 +1,7 @@
-"""Replaces a run of steps whose intermediate results nobody reads with one step, where a kernel computes it faster.
+"""Replaces a run of steps whose intermediate results nothing else reads with one step, if a kernel computes it faster.
 
 The other modules of this package say what can be merged. A merged step does not make the intermediate results. If one
-of them is fetched all the same, the original steps run in addition, so that fetching changes no result.
+of them is fetched, the original steps run in addition, so that fetching changes no result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime_arm.registry.facts import Kind
 
 
 class Merged(NamedTuple):
-    """Steps, and the original steps that were left out, which can still be run to make their results."""
+    """Steps, and the original steps that they replace, which can still be run to make their results."""
 
     steps: List[Step]
     left_out: List[Step]
@@ -66,8 +66,8 @@ def _before(steps: Sequence[Step], outputs: Set[Value]) -> Before:
 
 
 def _fastest(steps: Sequence[Step], before: Before, found: Dict[Step, List[Merge]]) -> Dict[Step, Optional[Merge]]:
-    """For each step that may be part of a merge the merge that ends with it, None for the step by itself, so that the
-    chain of steps up to it takes the least time."""
+    """For each step that may be part of a merge: the merge that ends with it, or None for the step by itself, whichever
+    makes the chain of steps up to it fastest."""
     concerned = {part for ends in found.values() for merge in ends if not merge.is_certain for part in merge.parts}
     totals: Dict[Optional[Step], float] = {None: 0.0}
     chosen: Dict[Step, Optional[Merge]] = {}

@@ -1,4 +1,4 @@
-"""What the kinds of merges have in common; each kind has a file of its own.
+"""The common part of all kinds of merges; each kind has a file of its own.
 
 A kind is a function ``merges(last, before)``: it yields the merges that end with a step. ``find.py`` knows with which
 operators each kind may end, and which merges make a chain of steps fastest.
@@ -19,14 +19,16 @@ from runtime_arm.planning.steps import Step
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.facts import Kind
 
-Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, for nobody else
-FAR = 1  # an element of a blob that does not stay in the cache; merged steps take less memory, too
+Before = Callable[[Step], Optional[Step]]  # the step that makes input 0 of this one, if nothing else reads it
+FAR = 1  # per element of a blob that does not stay in the cache; merged steps also take less memory
 
 
 class Merge(NamedTuple):
-    """The steps that become one, in order, and the merged step, which makes the results of the last of them. saves: the
-    estimated time that its layouts save whoever reads these. is_certain: whether something runs it, always faster than
-    its parts, so that no times need to be estimated."""
+    """The steps that become one, in order, and the merged step, which makes the results of the last one.
+
+    saves: the estimated time that its layouts save the readers of these results. is_certain: whether a kernel runs it
+    that is always faster than its parts, so no times need to be estimated.
+    """
 
     parts: Sequence[Step]
     step: Step
@@ -35,20 +37,22 @@ class Merge(NamedTuple):
 
 
 def time_alone(step: Step) -> float:
-    """The estimated time of a step: by its fastest kernel, and for a convolution the passes behind its products."""
+    """The estimated time of a step: of its fastest kernel, and for a convolution of the passes after its products."""
     return min(least_time(step), plain_time(step)) + _passes(step)
 
 
 def time_together(merge: Merge) -> float:
-    """The estimated time of a merged step; infinite if nothing runs it. What follows its last convolution is left to
-    passes, unless that is depthwise."""
+    """The estimated time of a merged step; infinite if no kernel runs it.
+
+    Bias, addend and activation of its last convolution are passes of their own, unless that is depthwise.
+    """
     convolutions = [part for part in merge.parts if part.schema.kind is Kind.CONVOLUTION]
     behind = 0.0 if is_depthwise(convolutions[-1]) else _passes(convolutions[-1])
     return least_time(merge.step) + behind - merge.saves
 
 
 def is_depthwise(step: Step) -> bool:
-    """Whether the step is a convolution of every channel for itself."""
+    """Whether the step is a convolution that treats every channel separately."""
     x, w = step.in_specs[:2] if len(step.inputs) > 1 else (None, None)
     if x is None or w is None or step.schema.kind is not Kind.CONVOLUTION:
         return False
@@ -77,8 +81,8 @@ def options(step: Step) -> List[Option]:
 
 
 def plain_time(step: Step) -> float:
-    """The estimated time of the step's kernel for blobs (N, C, H, W); none where it needs so few calls that nothing can
-    be faster."""
+    """The estimated time of the step's kernel for blobs (N, C, H, W); 0 if it needs so few calls that nothing can be
+    faster."""
     if step.kernel is not None and step.kernel.engine == "IM2COL":
         small = SmallColumns.of(step.op, step.in_specs)
         if small is not None and small.is_tiny:

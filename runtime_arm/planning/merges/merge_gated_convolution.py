@@ -1,4 +1,4 @@
-"""Merges the product with one factor a channel with the convolution of 1x1 that follows."""
+"""Merges a product with one factor per channel and the 1x1 convolution that follows."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def merges(convolution: Step, before: Before) -> Iterator[Merge]:
             op = gated_conv_of(product.op, convolution.op, x)
             step = Step(convolution.index, op, gated_conv, [of, gate, *convolution.inputs[1:]], convolution.outputs)
             step.within = convolution
-            saves = conversion(of.spec, Tiles.of(of.spec, 1, 1), None)[1].time  # the product by itself reads no tiles
+            saves = conversion(of.spec, Tiles.of(of.spec, 1, 1), None)[1].time  # the product alone does not read tiles
             yield Merge((product, convolution), step, saves)
             return

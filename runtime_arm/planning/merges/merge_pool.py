@@ -15,7 +15,8 @@ from runtime_arm.registry.layouts import Planes, Tiles
 
 
 def saved_by_planes(pool: Step) -> float:
-    """What it saves a pool if its input lies in planes: a conversion, since no convolution makes larger tiles of it."""
+    """The time that a pool saves if its input is in planes: a conversion, since no convolution makes larger tiles of
+    it."""
     if not any(isinstance(option.inputs[0], Planes) for option in options(pool)):
         return 0.0
     x = pool.in_specs[0]

@@ -1,4 +1,4 @@
-"""Merges a depthwise convolution with the dense one in front of it, the one of 1x1 behind it, or both."""
+"""Merges a depthwise convolution with the dense one before it, the 1x1 convolution after it, or both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.registry.layouts import Planes, Tiles
 
 
 def merges(last: Step, before: Before) -> Iterator[Merge]:
-    """The merges that end with this step, a convolution of pictures, where small products are fast."""
+    """The merges that end with this step, a 2D convolution, if small products are fast."""
     if len(last.out_specs[0].shape) != 4:
         return
     from runtime_arm.engines.tiled.separable import options  # noqa: F401 (declares its options)
@@ -34,7 +34,7 @@ def merges(last: Step, before: Before) -> Iterator[Merge]:
 
 
 def merges_of_two(last: Step, before: Before) -> Iterator[Merge]:
-    """The merge that ends with this step, where BLAS packs all matrices."""
+    """The merge that ends with this step, if BLAS packs all matrices."""
     depthwise = None if is_depthwise(last) else _filter_of(last, before)
     if depthwise is not None:
         from runtime_arm.engines.tiled.filtered_products import suits
@@ -45,14 +45,14 @@ def merges_of_two(last: Step, before: Before) -> Iterator[Merge]:
 
 
 def _filter_of(project: Step, before: Before) -> Optional[Step]:
-    """The depthwise convolution in front of a step, None if there is no other."""
+    """The depthwise convolution before a step; None if there is none."""
     depthwise = before(project)
     found = depthwise is not None and is_depthwise(depthwise) and not any(depthwise.inputs[3:4])
     return depthwise if found else None
 
 
 def _expand_of(depthwise: Step, before: Before) -> Optional[Step]:
-    """The dense convolution in front of a depthwise one that a block can have, None if there is no such."""
+    """The dense convolution before a depthwise one, if a block can contain it; else None."""
     dense = before(depthwise)
     if dense is None or dense.schema.kind is not Kind.CONVOLUTION or is_depthwise(dense) or any(dense.inputs[3:]):
         return None
@@ -60,7 +60,7 @@ def _expand_of(depthwise: Step, before: Before) -> Optional[Step]:
 
 
 def _into_planes(depthwise: Step, maker: Optional[Step]) -> float:
-    """The time to bring the input into planes, which only stems among the dense convolutions can write."""
+    """The time to convert the input to planes; of the dense convolutions, only stems can write these."""
     x, of = depthwise.in_specs[0], None if maker is None else maker.in_specs[0]
     assert x is not None
     if maker is not None and of is not None:
