@@ -27,8 +27,8 @@ class StepMemory(NamedTuple):
     def __str__(self) -> str:
         again = f"; {self.repeated} operators run twice" if self.repeated else ""
         return (
-            f"a step takes {size(self.arena)}, {size(self.state)} of them parameters and what the solver keeps, "
-            f"{size(self.kept)} kept for the way back{again}"
+            f"a step takes {size(self.arena)}, {size(self.state)} of them parameters and the solver's state, "
+            f"{size(self.kept)} kept for the backward pass{again}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What passes between a model and those who ask it: options, prepared inputs, answers."""
+"""The objects that a model and its callers exchange: options, prepared inputs, answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
 
 
 class Net(Protocol):
-    """What the ways of asking need of a ``runtime_arm.app.model.Model``, which says what each means."""
+    """The part of a ``runtime_arm.app.model.Model`` that its callers need; the model describes each member."""
 
     pair: Pair
     entry: Dict[str, Any]

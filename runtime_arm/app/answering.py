@@ -27,7 +27,7 @@ _QUICK = 1  # how hard PNG is compressed: a tenth larger in a third of the time
 
 
 class Record(NamedTuple):
-    """One input and what the net says about it; several answers if it is an array that holds a batch."""
+    """One input and the net's answer; several answers if it is an array that holds a batch."""
 
     name: str
     answers: List[Answer]
@@ -144,7 +144,7 @@ def _holds_nan(answer: Answer) -> bool:
 
 
 def _draw(record: Record, folder: str, taken: Set[str]) -> None:
-    """Writes a picture beside the others, named like its input; ``taken`` holds the names given so far."""
+    """Writes a picture into the folder of the others, named like its input; ``taken`` holds the names used so far."""
     with needed_for("drawing"):
         import PIL  # noqa: F401
     for item, answer in enumerate(record.answers):
@@ -161,7 +161,7 @@ def _draw(record: Record, folder: str, taken: Set[str]) -> None:
 
 
 def _free(name: str, taken: Set[str]) -> str:
-    """The name, with a number behind it if another input had it before."""
+    """The name, with a number at its end if another input had it before."""
     free, count = name, 1
     while free in taken:
         count += 1

@@ -1,4 +1,4 @@
-"""MTCNN as a whole: P-Net over a pyramid of the picture, then R-Net and O-Net over what it found.
+"""MTCNN as a whole: P-Net over a pyramid of the picture, then R-Net and O-Net over its windows.
 
 Source: Zhang et al., 2016, and the authors' detect_face.m.
 """
@@ -47,7 +47,7 @@ def answered(models: Sequence[Net], picture: Any, options: Options) -> Answer:
 
 
 def _proposed(model: Net, picture: Any, threshold: Any) -> Found:
-    """What P-Net finds at every scale, in pixels of the picture."""
+    """The windows that P-Net finds at every scale, in pixels of the picture."""
     stage = STAGES["P"]
     width, height = picture.size
     scale = min(WINDOW / SMALLEST, _LARGEST / max(width, height))
@@ -107,7 +107,7 @@ def _squares(corners: Array) -> Array:
 
 
 def _cut(model: Net, picture: Any, window: Array, size: int) -> Array:
-    """One window as a batch of one; what lies outside of the picture is black."""
+    """One window as a batch of one; pixels outside the picture are black."""
     x0, y0, x1, y1 = (round(float(edge)) for edge in window)
     part = picture.crop((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)))
     return prepare(part, {**model.rule, "resize": [size, size]}, _shape(model)).batch

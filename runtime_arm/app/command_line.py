@@ -1,4 +1,4 @@
-"""How a command starts and ends: a mistake in what was asked is one line on stderr, a bug keeps its traceback."""
+"""How a command starts and ends: a user's mistake is one line on stderr, a bug keeps its traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLAS_PATIENCE = "22"  # idle threads of OpenBLAS spin for 2**22 ticks, a millise
 
 REFUSED = 2  # the exit status of a user's mistake; 1 is an answer ("they differ")
 INTERRUPTED = 130  # the exit status that shells give to a program ended by Ctrl-C
-UNREAD = 141  # and to one whose reader has gone: what it had to say, such as that a bound is broken, was not read
+UNREAD = 141  # and to one whose reader is gone: its output, such as that a bound is broken, was not read
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,8 +30,10 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-\.?\d")  # so that ``-1..1`` is a word and no option
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The arguments, of which options may stand among the others; an option that nobody knows is told with the one
-        that may be meant."""
+        """The arguments; options may come between the others.
+
+        The error for an unknown option suggests a similar one.
+        """
         known, unknown = self.parse_known_args(args, namespace)
         if unknown and not any(word.startswith("-") for word in unknown) and self._may_be_mixed():
             known, unknown = self.parse_known_intermixed_args(args, namespace)
@@ -70,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Gather(argparse._StoreAction):
-    """Stores what an option is given. Words of an option that takes several are gathered when it is given again."""
+    """Stores the value of an option. An option that takes several words collects them when it is repeated."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         before: Any = getattr(namespace, self.dest, None)
@@ -130,11 +132,11 @@ def _told(program: str, problem: str, status: int) -> int:
 
 
 def in_red(text: str, stream: Any) -> str:
-    """The text, red if the stream is a terminal and nobody asks for no colour (https://no-color.org)."""
+    """The text, red if the stream is a terminal and colour is not switched off (https://no-color.org)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return text if plain else f"\033[31m{text}\033[0m"
 
 
 def _drop_output() -> None:
-    """Sends what is still buffered for stdout nowhere, so that it does not fail again when Python exits."""
+    """Discards what is still buffered for stdout, so that it does not fail again when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

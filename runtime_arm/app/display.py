@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence
 
-_DEEP = " " * 12  # before a line that goes on with the second column of the line above
+_DEEP = " " * 12  # before a line that continues the second column of the line above
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> str:
@@ -41,10 +41,10 @@ def shape_text(shape: Optional[Sequence[Any]]) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """The text for a terminal of so many columns; one that fits is returned as it is.
+    """The text for a terminal of this many columns; a text that fits is returned as it is.
 
-    Sentences are filled anew. Of a line in two columns, such as a command and what it does, the second is wrapped
-    beside the first where that is short, else beneath it.
+    Sentences are refilled. In a line of two columns, such as a command and its description, the second is wrapped to
+    the right of the first if that is short, else below it.
     """
     if all(len(line) <= width for line in text.splitlines()):
         return text

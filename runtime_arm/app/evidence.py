@@ -1,4 +1,4 @@
-"""Collects what a pair shows of itself, from which recognisers decide what its outputs mean."""
+"""Collects the evidence in a pair, from which recognisers decide what its outputs mean."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def facts_of(pair: Pair, shapes: Optional[Mapping[str, Sequence[int]]] = None, l
 
 def with_result(pair: Pair, task: Optional[str] = None) -> Pair:
     """The pair with the entry "result" in its metadata, if its evidence leaves no doubt about what its outputs mean,
-    and with the preprocessing of its family, if it has none of its own. task: what the user says that they mean."""
+    and with the preprocessing of its family, if it has none of its own. task: their meaning according to the user."""
     if pair.meta.get("result"):
         return pair
     try:
@@ -106,7 +106,7 @@ def _is_constant(spec: Optional[TensorSpec]) -> bool:
 
 
 def _is_byproduct(pair: Pair, blob: str) -> bool:
-    """Whether an output is what Caffe2's Reshape and Concat give besides: an old shape, the sizes of the parts."""
+    """Whether an output is a by-product of Caffe2's Reshape or Concat: an old shape, the sizes of the parts."""
     writer = next((op for op in reversed(pair.predict_net.op) if blob in op.output), None)
     return writer is not None and writer.type in ("Reshape", "Concat") and blob != writer.output[0]
 

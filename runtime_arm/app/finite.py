@@ -41,7 +41,7 @@ def first_blob_named(predictor: Predictor, feeds: Optional[Mapping[str, Any]]) -
 
 
 def first_blob(predictor: Predictor, feeds: Mapping[str, Any]) -> Optional[str]:
-    """The first input or blob, in the net's order, that is not finite, and what writes it; None if none is found."""
+    """The first input or blob, in the net's order, that is not finite, and its operator; None if none is found."""
     for name, value in feeds.items():
         if not_finite(value):
             return f"input {name!r}"

@@ -5,7 +5,7 @@ An entry "result" of model.json says under "sound" how a net hears:
     input       the input that takes the samples, (1, samples) or (samples)
     window      new samples a run
     hop         samples from one window to the next (default: the window)
-    context     samples before a window that are fed in front of it
+    context     samples before a window that are fed with it
     rate        samples a second
     rate_input  an input that is told the rate
     state       output -> input: what one run hands to the next
@@ -123,7 +123,7 @@ def _other(source: Any, name: str, problem: str) -> Tuple[Array, int]:
 
 
 def resampled(samples: Array, rate: int, wanted: int) -> Array:
-    """The samples at another rate, through a windowed sinc that holds back what the lower rate cannot carry."""
+    """The samples at another rate, through a windowed sinc that removes frequencies above the lower rate's limit."""
     if rate == wanted:
         return samples
     count = max(1, len(samples) * wanted // rate)
@@ -147,7 +147,7 @@ def step_of(sound: Mapping[str, Any]) -> float:
 
 
 def windows_heard(model: Net, wave_form: Array) -> Dict[str, Array]:
-    """What the net says about each window of a sound: the entry's outputs (1, windows, ...).
+    """The net's outputs for each window of a sound: the entry's outputs (1, windows, ...).
 
     The last window is filled up with silence.
     """
@@ -156,7 +156,7 @@ def windows_heard(model: Net, wave_form: Array) -> Dict[str, Array]:
     hop = _count(sound, "hop", window)
     steps = max(1, -(-max(len(wave_form) - window, 0) // hop) + 1)
     padded = np.concatenate([np.zeros(context, np.float32), wave_form, np.zeros(window, np.float32)])
-    states = sound.get("state") or {}  # the state starts anew with each sound
+    states = sound.get("state") or {}  # each sound starts with a new state
     fixed, carried = _side_inputs(model, sound, states)
     roles = model.entry.get("outputs") or {}
     heard: Dict[str, List[Array]] = {name: [] for name in roles.values()}

@@ -78,7 +78,7 @@ def read_npz(path: str, names: List[str]) -> Dict[str, Array]:
 
 @contextmanager
 def _read_errors(path: str, what: str) -> Iterator[None]:
-    """Turns the exception that NumPy raises for a broken file, of whatever type, into a FeedError of one line."""
+    """Turns any exception that NumPy raises for a broken file into a FeedError of one line."""
     try:
         yield
     except ArmnetError:

@@ -31,8 +31,8 @@ def fitting(
     """The labels of ``count`` classes. A first line that names a background which the net lacks is dropped, with a
     notice, and so are empty lines at the end. UsageError for any other number of labels.
 
-    count: None if the net does not tell; then all are taken. behind: the first class is what lies behind all others,
-    so that one label less names the others.
+    count: None if the net does not state it; then all are taken. behind: the first class is the background, so one
+    label less names the others.
     """
     if labels is None:
         return None

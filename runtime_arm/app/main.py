@@ -1,4 +1,4 @@
-"""What a bundle does, and ``python -m runtime_arm PAIR``: runs the network, tests, times or describes it."""
+"""The program of a bundle and of ``python -m runtime_arm PAIR``: runs, tests, times or describes the network."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _TEACH_HELP = """\
 def main(path: str, words: Sequence[str], program: str) -> int:
     """Runs the bundle or pair at ``path`` with the command line ``words``.
 
-    Returns the exit status: 0, 1 if the self-test failed or an input was skipped, 2 for a mistake in what was asked.
-    program: what stands before error messages.
+    Returns the exit status: 0, 1 if the self-test failed or an input was skipped, 2 for a user's mistake. program: the
+    prefix of error messages.
     """
     if "--teach" in words:
         return guarded(program, lambda: _teach(path, words, program))

@@ -1,4 +1,4 @@
-"""Model: answers in typed results what is in a picture, or what is heard in a sound."""
+"""Model: says in typed results what is in a picture, or what is heard in a sound."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Model:
                 print(box.label, box.score, box.box)
 
     entry: what the outputs mean, as in model.json. rule: the preprocessing. labels: those that fit the net's classes.
-    notes: what the user should know, such as a preprocessing that nobody stated; each is also a warning. fed: what was
-    fed, in one line, once something was. following: the nets that refine what this one finds. states: outputs that one
-    run hands to inputs of the next.
+    notes: what the user should know, such as a preprocessing that was assumed; each is also a warning. fed: a line that
+    describes the input, once there was one. following: the nets that refine the results of this one. states: outputs of
+    one run that are inputs of the next.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class Model:
         return found[0] if len(found) == 1 else found
 
     def inputs(self, *words: str, every: int = 1) -> Iterator[Item]:
-        """The inputs that the words name, one after the other: what ``predict`` takes is the ``value`` of each.
+        """The inputs that the words name, one after the other; the ``value`` of each is an argument for ``predict``.
 
-        words: files, folders, patterns, videos, ``camera`` or ``camera:1``, ``-`` for standard input; of folders, what
-        the net takes. every: of videos and cameras, one frame in so many, (H, W, 3) uint8. What cannot be read has an
-        ``error`` in place of a value. FeedError if a word names nothing.
+        words: files, folders, patterns, videos, ``camera`` or ``camera:1``, ``-`` for standard input; of folders, the
+        files that the net takes. every: for videos and cameras, take one frame in this many, (H, W, 3) uint8. An input
+        that cannot be read has an ``error`` instead of a value. FeedError if a word names nothing.
         """
         from runtime_arm.app.sources import items_of
 
@@ -136,7 +136,7 @@ class Model:
         return [self._of_picture(x, options)]
 
     def arrays_of(self, x: Any) -> Optional[Dict[str, Any]]:
-        """The inputs by name, of an input that is what the net takes; None for a picture or a sound."""
+        """The inputs by name, if the input holds what the net takes; None for a picture or a sound."""
         if isinstance(x, (str, os.PathLike)) and os.fspath(x).lower().endswith((".npy", ".npz")):
             return self._arrays(os.fspath(x))
         if isinstance(x, Mapping):
@@ -193,7 +193,7 @@ class Model:
         return outputs
 
     def real(self, outputs: Outputs) -> Outputs:
-        """The outputs with those that are quantised as the real numbers that they stand for."""
+        """The outputs, with quantised ones converted to real numbers."""
         return {name: self._real(name, value) for name, value in outputs.items()}
 
     def decoded(self, raw: Outputs, frame: Frame, options: Options, picture: Any = None) -> Result:
@@ -310,7 +310,7 @@ class Model:
         return fitting(labels, self.entry.get("classes"), source, self._tell, behind=self.decoder.kind == "mask")
 
     def _rule(self, given: Optional[Dict[str, Any]], changes: Dict[str, Any]) -> Dict[str, Any]:
-        """The preprocessing with what is to be changed in it; checked."""
+        """The preprocessing with the requested changes; checked."""
         if changes and given is None and not self._is_described() and set(changes) & set(VALUES):
             given = {}
         rule = {**self._base_rule(given), **changes}
@@ -322,8 +322,8 @@ class Model:
         return bool(set(known) & set(VALUES))
 
     def _base_rule(self, given: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """The rule that is given, else the stored one, else the family's, else the usual one, of which the first
-        picture that is fed warns."""
+        """The given rule, else the stored one, else the family's, else the usual one, with a warning at the first
+        picture."""
         stored = dict(self.pair.meta.get("preprocessing") or {})
         family = dict(self.decoder.preprocessing or {})
         if given is not None:
@@ -345,7 +345,7 @@ class Model:
         return {**assumed, **stored}
 
     def say_fed(self, batch: Array) -> None:
-        """Keep in ``fed`` what was fed, if this is the first time."""
+        """Describe the input in ``fed``, if this is the first one."""
         if self.fed is None:
             if self._assumed is not None:
                 self._tell(self._assumed)
@@ -381,7 +381,7 @@ def _sizes(rule: Mapping[str, Any]) -> bool:
 def _entry(
     pair: Pair, task: Optional[str], labels: int, shapes: Optional[Mapping[str, Sequence[int]]]
 ) -> Dict[str, Any]:
-    """What the outputs mean: as the user says, as the pair says, or as its evidence says."""
+    """The meaning of the outputs: from the user, from the pair, or from its evidence."""
     if task is not None:
         return stated(task, facts_of(pair, shapes, labels))
     if pair.meta.get("result"):

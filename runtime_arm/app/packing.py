@@ -1,4 +1,4 @@
-"""Writes the archive of a bundle. What is inside, and why, stands in ``runtime_arm.pair.bundle``."""
+"""Writes the archive of a bundle. ``runtime_arm.pair.bundle`` describes its content."""
 
 from __future__ import annotations
 

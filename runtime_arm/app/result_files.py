@@ -165,7 +165,7 @@ _SINKS = {".npz": Stacked, ".jsonl": JsonLines, ".csv": Table}
 
 
 def sink_of(path: str) -> Sink:
-    """The file of that name; what it holds follows from its suffix, .npz for names without one."""
+    """The file of that name; its suffix decides its format, .npz for names without one."""
     suffix = os.path.splitext(path)[1].lower()
     kind: Optional[Any] = _SINKS.get(suffix)
     if kind is None and suffix[1:].isalpha():

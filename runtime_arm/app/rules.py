@@ -38,7 +38,7 @@ Rule = Mapping[str, Any]
 
 SIZE_KEYS = ("resize", "fit", "pad", "align", "multiple", "longest", "crop")
 KEYS = (*SIZE_KEYS, "channels", "scale", "mean", "std", "layout", "rate")
-VALUES = ("channels", "scale", "mean", "std")  # the keys that say what numbers are fed
+VALUES = ("channels", "scale", "mean", "std")  # the keys that determine the numbers that are fed
 LAYOUTS = ("NCHW", "NHWC", "NCWH")
 CHANNELS = ("RGB", "BGR", "GRAY")
 FITS = ("stretch", "letterbox", "crop", "line")
@@ -175,7 +175,7 @@ def per_channel(value: Any, depth: int, what: str) -> Array:
 
 
 def fed(rule: Rule, shape: Sequence[int], dtype: Any) -> str:
-    """What is fed, in one line: "224x224 RGB, letterbox, values -1..1 (float32)". shape: that of the batch fed."""
+    """A line that describes the input: "224x224 RGB, letterbox, values -1..1 (float32)". shape: that of the batch."""
     layout = layout_for(rule, shape)
     channels = channels_for(rule, shape, layout)
     height, width = size_for(shape, layout)

@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 28  # read from standard input
 
 
 class Item(NamedTuple):
-    """One input: its name for people, and what ``Model.answers`` takes, or why it cannot be read."""
+    """One input: its name for people, and the value for ``Model.answers``, or why it cannot be read."""
 
     name: str
     value: Any
@@ -34,8 +34,8 @@ def items_of(
 
     A word is a picture, a sound, an .npz, a folder of these, a pattern (``photos/*.jpg``), a video, ``camera`` or
     ``camera:1``, ``-`` for standard input, or NAME=FILE for the input of that name; all .npy files together are one
-    input. every: of videos and cameras, one frame in so many. hears: whether the net takes sounds and not pictures,
-    which is what folders are searched for; None for both.
+    input. every: for videos and cameras, take one frame in this many. hears: whether the net takes sounds and not
+    pictures: folders are searched for these; None for both.
     """
     arrays: Dict[str, Any] = {}
     positional = iter(infos)
@@ -172,7 +172,7 @@ def _camera(word: str) -> Iterator[Any]:
     except ImportError:
         yield from _pi_camera(int(number))
         return
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what goes wrong is told below
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # the error is reported below
     camera = cv2.VideoCapture(int(number))
     try:
         if not camera.isOpened():

@@ -1,4 +1,4 @@
-"""The preprocessing that is usual where nobody says which one a net takes. It is a guess, and told as one."""
+"""The usual preprocessing for nets that do not state theirs. It is a guess, and reported as one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CAFFE_SIZE = (227, 227)  # of the pictures of Caffe's AlexNet and SqueezeNet, a
 
 
 def usual_rule(pair: Pair, info: TensorInfo, entry: Mapping[str, Any]) -> Tuple[Dict[str, Any], str]:
-    """A rule, and what to call it: by the source's format, and whether its classes are ImageNet's."""
+    """A rule and its name: by the source's format, and whether its classes are ImageNet's."""
     source = str((pair.meta.get("source") or {}).get("name", "")).lower()
     grey = channels_for({}, info.shape, layout_for({}, info.shape)) == "GRAY"
     if entry.get("decoder") == "image" or "selfie" in pair.predict_net.name.lower():  # MediaPipe's takes 0..1

@@ -2,8 +2,8 @@
 
 Words that all rooms share:
 
-    block      a part of the work, so small that what it reads and writes stays in a cache; ``*_NBYTES`` say how small
-    columns    the matrix of im2col: what the kernel meets of X, for every output pixel
+    block      a part of the work whose inputs and outputs stay in a cache; ``*_NBYTES`` say how small it is
+    columns    the matrix of im2col: the pixels of X under the kernel, for every output pixel
     panel      columns of a constant matrix, stored so that BLAS can multiply with them as they are (``conv/gemm.py``)
     tap        one place of a kernel
     pass       one NumPy call over all of a block

@@ -18,7 +18,7 @@ BLOCKS, PLAIN = "blocks", "plain"
 
 
 def blocks_of(channels: int) -> int:
-    """How many blocks hold so many channels."""
+    """How many blocks hold this many channels."""
     return -(-channels // LANES)
 
 
@@ -29,7 +29,7 @@ def as_image(shape: Shape) -> Tuple[int, int, int, int]:
 
 
 class Weights:
-    """What was made of constants and lies on the device; kept when a net is planned again."""
+    """Data on the device that were made from constants; kept when a net is planned again."""
 
     def __init__(self) -> None:
         self._kept: Dict[Tuple[int, Hashable], Tuple[Array, Buffer]] = {}
@@ -74,7 +74,7 @@ class Builder:
         *arguments: Argument,
         half: bool = True,
     ) -> None:
-        """Add a launch of so many work items. half: whether the kernel may read and write stored halves."""
+        """Add a launch of this many work items. half: whether the kernel may read and write stored halves."""
         macros = {**defines, "HALF": int(self.half and half)}
         compiled = self._programs.get(program, macros)
         total, local = _in_three(size), _in_three(group)
@@ -135,7 +135,7 @@ class Builder:
         return buffer
 
     def hold(self, value: Value, layout: str, buffer: Buffer) -> None:
-        """The blob lies in this buffer, which stays another blob's, too."""
+        """The blob is in this buffer, which also stays another blob's."""
         self._held.setdefault(value, {})[layout] = buffer
 
     def read(self, value: Value, layout: str) -> Buffer:
@@ -162,7 +162,7 @@ class Builder:
             self.launch("move", kernel, {}, [count], [64], source, target, c, blocks_of(c), h * w, count)
 
     def forget(self, value: Value, others: Sequence[Value]) -> None:
-        """No later launch reads the blob; its memory is free unless one of the others lies there, too."""
+        """No later launch reads the blob; its memory is free unless another blob is there, too."""
         shared = self._kept | {id(buffer) for other in others for buffer in self._held.get(other, {}).values()}
         for buffer in self._held.pop(value, {}).values():
             if id(buffer) not in shared and all(buffer is not free for free in self._free):

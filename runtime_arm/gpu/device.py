@@ -1,4 +1,4 @@
-"""What a device can do, whatever the driver: memory, compiled kernels, launches in order, and their times.
+"""The interface of a device with any driver: memory, compiled kernels, launches in order, and their times.
 
 ``runtime_arm/gpu/opencl`` and ``runtime_arm/gpu/cuda`` implement it.
 """
@@ -15,7 +15,8 @@ Size = Tuple[int, int, int]
 
 
 class Limits(NamedTuple):
-    """What a device allows: work items in a group, bytes of memory for one group, bytes of one buffer, bytes in all."""
+    """The limits of a device: work items in a group, bytes of memory for one group, bytes of one buffer, bytes in
+    all."""
 
     group: int
     local_nbytes: int
@@ -98,7 +99,7 @@ class Device(ABC):
 
     @abstractmethod
     def prepare(self, program: Any, kernel: str, size: Size, group: Size, arguments: Sequence[Argument]) -> Launch:
-        """A launch of so many work items in groups of that size. ints are 32-bit, floats are float32."""
+        """A launch of this many work items in groups of this size. ints are 32-bit, floats are float32."""
 
     def convolution(self, problem: ConvolutionProblem, x: Buffer, w: Buffer, y: Buffer) -> Optional[Launch]:
         """A launch of the vendor's own convolution of plain float32 blobs; None if it has none."""
@@ -106,7 +107,7 @@ class Device(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Start what is queued; returns at once."""
+        """Start the queued launches; returns at once."""
 
     @abstractmethod
     def finish(self) -> None:

@@ -53,7 +53,7 @@ class Session:
 
 
 class Traffic(NamedTuple):
-    """What crossed between processor and device: copies, bytes up and bytes down."""
+    """The traffic between processor and device: copies, bytes up and bytes down."""
 
     copies: int
     up: int
@@ -80,7 +80,7 @@ class Island:
 
     @property
     def traffic(self) -> Traffic:
-        """What all runs so far copied."""
+        """The traffic of all runs so far."""
         up = sum(memory.copies * memory.nbytes for memory in self._uploads)
         down = sum(memory.copies * memory.nbytes for memory, _ in self._downloads)
         copies = sum(memory.copies for memory in [*self._uploads, *(memory for memory, _ in self._downloads)])
@@ -120,7 +120,7 @@ class Island:
         self._launches, self._labels = builder.launches, builder.labels
 
     def verify(self) -> None:
-        """DeviceError, naming the driver, unless the device computes what the processor does, for random inputs."""
+        """DeviceError, naming the driver, unless the device computes the same as the processor for random inputs."""
         random = np.random.default_rng(0)
         feeds = [random.standard_normal(value.spec.shape).astype(np.float32) for value in self.inputs]
         wanted = self.host.run(feeds)

@@ -1,4 +1,4 @@
-"""How fast a device is, measured on the device with what crosses to it."""
+"""Measures the speed of a device, including the transfers to and from it."""
 
 from __future__ import annotations
 

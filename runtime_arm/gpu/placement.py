@@ -1,7 +1,7 @@
-"""Decides which steps of a plan run on the device, joins them into islands and puts the islands into the plan.
+"""Decides which steps of a plan run on the device, joins them into islands and inserts the islands into the plan.
 
 Every step gets a level: the number of crossings to the device and back before it. The steps of one level that run on
-the device are one island, whatever stands between them in the net, so a net of which the device can do everything is
+the device are one island, even with other steps between them in the net, so a net that the device can run completely is
 one island. Steps of the processor run while an island does.
 """
 
@@ -36,7 +36,8 @@ class Placement:
     def place(self, steps: Sequence[Step], wanted: Set[Value], measured: Optional[OnDevice] = None) -> List[Step]:
         """The steps with islands instead of those that run on the device.
 
-        wanted: the values read after the last step. measured: what pays there, if it was measured on this device.
+        wanted: the values read after the last step. measured: the operators for which that pays, if it was measured on
+        this device.
         """
         if self.session.failure is not None:
             return list(steps)

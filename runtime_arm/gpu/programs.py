@@ -56,7 +56,7 @@ class Programs:
 
 
 def _checked(content: bytes) -> bytes:
-    """The binary behind the hash in a file. ValueError if it has another hash."""
+    """The binary after the hash in a file. ValueError if it has another hash."""
     digest, binary = content[:_HASH_NBYTES], content[_HASH_NBYTES:]
     if not binary or hashlib.sha256(binary).digest() != digest:
         raise ValueError("the file is damaged")

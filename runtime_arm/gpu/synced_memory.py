@@ -1,4 +1,4 @@
-"""Memory with two sides, the processor's and a device's, which copies only when one side has gone stale.
+"""Memory with two sides, the processor's and a device's, which copies only when one side is out of date.
 
 The four states and their transitions are those of Caffe's SyncedMemory (src/caffe/syncedmem.cpp).
 """

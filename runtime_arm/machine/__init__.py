@@ -1,1 +1,1 @@
-"""What the machine is: identity, BLAS, caches, cores, memory, locks."""
+"""Facts about the machine, and its use: identity, BLAS, caches, cores, memory, locks."""

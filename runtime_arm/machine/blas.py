@@ -147,7 +147,7 @@ _now = 0  # the present number of threads
 
 
 class Threads:
-    """``with Threads(count):`` runs the body with so many BLAS threads, and then restores the former number.
+    """``with Threads(count):`` runs the body with this many BLAS threads, and then restores the former number.
 
     The number holds for the whole process: bodies that run at the same time use the smallest of their numbers, and the
     last one to end restores the former number. It may be used again, and by several bodies at a time.

@@ -1,17 +1,17 @@
-"""The cache on disk: what can be made again, kept from process to process.
+"""The cache on disk: data that can be made again, kept between processes.
 
     ~/.cache/armnet/pairs/KEY/       pairs made of the files of other formats
     ~/.cache/armnet/programs/KEY     compiled kernels of a device
-    ~/.cache/armnet/code/KEY         bytecode of bundles; ``kept_code`` reads it, and says whose it trusts
+    ~/.cache/armnet/code/KEY         bytecode of bundles; ``kept_code`` reads it, and decides which to trust
     ~/.cache/armnet/plans/KEY        plans of nets, as private as code; ``planning/kept_plans.py`` reads them
-    ~/.cache/armnet/evaluations/     what interrupted evaluations have answered; removed when they end
+    ~/.cache/armnet/evaluations/     answers of interrupted evaluations; removed when they end
     ~/.cache/armnet/certificates/    certificates that ``armnet serve`` has signed itself
     ~/.cache/armnet/qemu/ ...        emulated machines; ``device_tests/host/emulation`` builds them
 
 ``$ARMNET_CACHE`` is another place for it, ``$XDG_CACHE_HOME`` one for the caches of all programs. The rooms ``pairs``,
-``programs``, ``code`` and ``plans`` hold entries under a hash of what they were made of. An entry appears whole or not
-at all; one that is damaged is removed. Together they hold at most ``$ARMNET_CACHE_LIMIT`` bytes (2G if it is not set):
-what was not used for longest goes. Where the system refuses, nothing is kept, and nothing else is lost.
+``programs``, ``code`` and ``plans`` hold entries under a hash of their sources. An entry appears whole or not at all;
+one that is damaged is removed. Together they hold at most ``$ARMNET_CACHE_LIMIT`` bytes (2G if it is not set): the
+least recently used are removed. If the system refuses, nothing is kept, without further harm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from runtime_arm.records import NamedTuple
 ROOMS = ("pairs", "programs", "code", "plans")  # the folders whose entries may go one by one
 USUAL_LIMIT = 2 << 30  # bytes
 PATIENCE = 120.0  # seconds to wait for another process that makes the same entry
-STALE = 86400.0  # seconds after which what a killed process left half-written is removed
+STALE = 86400.0  # seconds after which half-written files of killed processes are removed
 
 Made = TypeVar("Made")
 _DAMAGED = (ArmnetError, OSError, ValueError, KeyError, TypeError, EOFError)  # what a reader raises for a damaged entry
@@ -51,7 +51,7 @@ def cache_root() -> Path:
 
 
 def limit_nbytes() -> int:
-    """What ``$ARMNET_CACHE_LIMIT`` allows: a number of bytes, perhaps with K, M, G or T. UsageError if it is none."""
+    """The value of ``$ARMNET_CACHE_LIMIT``: a number of bytes, perhaps with K, M, G or T. UsageError if it is none."""
     text = os.environ.get("ARMNET_CACHE_LIMIT", "").strip()
     if not text:
         return USUAL_LIMIT
@@ -83,7 +83,7 @@ class Room:
         self._root = root
 
     def get(self, key: str, read: Callable[[Path], Made]) -> Optional[Made]:
-        """What ``read`` makes of the entry's file or folder; None if there is none.
+        """The result of ``read`` for the entry's file or folder; None if there is none.
 
         If ``read`` raises an ArmnetError, OSError or ValueError, the entry is damaged: it is removed, None returned.
         """
@@ -103,7 +103,7 @@ class Room:
         return made
 
     def put(self, key: str, write: Callable[[Path], None]) -> Optional[str]:
-        """Keep what ``write`` writes as a file or folder at the path that it is given; entries not used for long go.
+        """Keep the file or folder that ``write`` writes at the given path; entries not used for long are removed.
 
         Returns why nothing was kept, or None.
         """
@@ -130,7 +130,7 @@ class Room:
     def turn(self, key: str) -> Iterator[None]:
         """Lets the processes that make the same entry take turns, as far as the system has locks.
 
-        It saves work and no more: after PATIENCE seconds a process goes on, and entries are whole all the same.
+        It only saves work: after PATIENCE seconds a process continues, and entries are still whole.
         """
         try:
             import fcntl
@@ -174,8 +174,8 @@ def clear(folder: Path) -> int:
 
 
 def _make_room(root: Path, allowed: int, coming: Path) -> None:
-    """Removes what was not used for longest until the rooms hold the bytes that are allowed, not counting ``coming``,
-    and what killed processes left behind."""
+    """Removes the least recently used entries until the rest and ``coming`` fit the limit, and leftovers of killed
+    processes."""
     found: List[Entry] = []
     for room in ROOMS:
         for path in _paths(root / room):
@@ -209,7 +209,7 @@ def entry_of(path: Path) -> Entry:
 
 
 def _nbytes(path: Path) -> int:
-    """The size of a file, or of all files below a folder; what disappears meanwhile does not count."""
+    """The size of a file, or of all files below a folder; files that disappear meanwhile do not count."""
     if not path.is_dir() or path.is_symlink():
         return path.lstat().st_size if path.exists() else 0
     total = 0
@@ -221,7 +221,10 @@ def _nbytes(path: Path) -> int:
 
 
 def _replace(temporary: Path, target: Path) -> None:
-    """Gives what was written its name. A folder that another process has written meanwhile stays: it is the same."""
+    """Gives a written file or folder its name.
+
+    A folder that another process has written meanwhile stays: it is the same.
+    """
     try:
         os.replace(temporary, target)
     except OSError as error:

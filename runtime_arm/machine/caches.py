@@ -30,7 +30,7 @@ def caches(root: str = "/") -> Iterator[Cache]:
 
 
 def block_nbytes(root: str = "/") -> int:
-    """The size of blocks that stay in the second-level cache beside other data: half of the cache."""
+    """The size of blocks that stay in the second-level cache together with other data: half of the cache."""
     found = (_nbytes(root, index) for index in USUAL_ORDER if _level(root, index) == 2)
     return min(max(LEAST_BLOCK, (next(found, 0) or 2 * MOST_BLOCK) // 2), MOST_BLOCK)
 

@@ -1,10 +1,10 @@
 """Compiled code of a bundle, kept from start to start: ``~/.cache/armnet/code/KEY``.
 
-Python compiles what it imports from a zip file anew each time. An entry belongs to one bundle, by the hash of its
-manifest, and to one Python; it holds the bytecode of the modules that were imported, after the hash of all that. Code
-is kept only of sources that are those of the manifest. Bytecode that somebody else wrote could do anything, so an entry
-counts only if this user owns it and its folder, nobody else may write either, and no folder above lets others exchange
-it. Where that does not hold, or the entry is damaged, the sources are compiled.
+Python compiles modules from a zip file again in each start. An entry belongs to one bundle, by the hash of its
+manifest, and to one Python. It holds the bytecode of the modules that were imported, after a hash of all that. Code is
+kept only for sources that match the manifest. Bytecode that somebody else wrote could do anything, so an entry is used
+only if this user owns it and its folder, nobody else may write to either, and no folder above lets others replace it.
+Otherwise, or if the entry is damaged, the sources are compiled.
 
 A bundle runs this file before it can import anything of the runtime, so it imports nothing of it.
 """
@@ -42,7 +42,7 @@ def cache_folder() -> str:
 
 
 def only_ours(folder: str) -> bool:
-    """Whether the folder is this user's and writable by nobody else, and stands where nobody else can exchange it."""
+    """Whether the folder is this user's, only this user can write to it, and nobody else can replace it."""
     try:
         return _is_private(os.lstat(folder)) and _stands_fast(folder) and _stands_fast(os.path.realpath(folder))
     except (OSError, AttributeError):  # AttributeError: a system whose files have no owners
@@ -68,7 +68,7 @@ class KeptCode:
     """Finds the modules of a bundle, and keeps their code.
 
     bundle: its path. read: the content of a file in it. OSError, ValueError, KeyError or TypeError if the manifest is
-    none; then Python's own finder serves, and the runtime says what is wrong.
+    invalid; then Python's own finder is used, and the runtime reports the error.
     """
 
     def __init__(self, bundle: str, read: Callable[[str], bytes]):
@@ -104,8 +104,10 @@ class KeptCode:
 
 
 def sealed_entry(room: str, key: str) -> Optional[bytes]:
-    """The content of an entry of a room to which nobody else can write; None if there is none, or one that is damaged
-    or could be another's."""
+    """The content of an entry of a room to which nobody else can write.
+
+    None if there is no entry, or if it is damaged or could be someone else's.
+    """
     root = cache_folder()
     if not root:
         return None

@@ -22,8 +22,8 @@ def memory_limit() -> int:
 
 
 def require_memory(nbytes: int, what: Union[str, Callable[[], str]]) -> None:
-    """ResourceError if ``nbytes`` is more than the machine's memory; ``what`` names, or is asked for, what needs
-    them."""
+    """ResourceError if ``nbytes`` is more than the machine's memory; ``what`` is, or returns, the name of their
+    purpose."""
     if nbytes <= SMALL:
         return
     limit = memory_limit()
@@ -33,7 +33,7 @@ def require_memory(nbytes: int, what: Union[str, Callable[[], str]]) -> None:
 
 
 def portions(nbytes: Mapping[str, int], most: int) -> Iterator[List[str]]:
-    """The names in their order, at a time as many as take at most so many bytes together, and at least one."""
+    """The names in their order, in groups that take at most this many bytes together, or of a single name."""
     portion: List[str] = []
     taken = 0
     for name, size in nbytes.items():

@@ -1,19 +1,19 @@
 """Results: what the outputs of a net mean, as typed values that NumPy alone makes.
 
 Classes         the scores of classes, best first
-Boxes           things in a picture; ``Faces`` and ``Poses`` are Boxes whose things have points, too
+Boxes           objects in a picture; ``Faces`` and ``Poses`` are Boxes whose objects also have points
 Mask            the class of every pixel
 Keypoints       the points of one body, hand or face
 Image           a picture that the net made
 Depth           a number for every pixel
-Embedding       a vector that stands for the input
-Text            what a line of writing says
+Embedding       a vector that represents the input
+Text            the text in a picture of a line
 SoundEvents     what is heard, and when
-Tensors         outputs of which nobody knows what they mean
+Tensors         outputs whose meaning is unknown
 
 Coordinates are pixels of the original picture, upright, x to the right and y down. Each result has ``kind``,
 ``to_dict()`` (plain JSON), ``draw(picture)`` (needs Pillow) and a readable ``repr``. ``decoders/`` makes results from
-outputs, one family of networks a file; ``recognise.py`` finds out which of them fits a net.
+outputs, one family of networks per file; ``recognise.py`` finds the one that fits a net.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ Parameters = Dict[str, Any]
 
 
 class Setting(NamedTuple):
-    """What a decoder knows besides the outputs of one input.
+    """What a decoder is given besides the outputs of one input.
 
-    parameters: the entry "result" of model.json. frame: where the input's pixels lie in the picture. threshold: the
-    least score that counts, None for the family's own. pixels: the original picture (H, W, 3) uint8, if there is one.
+    parameters: the entry "result" of model.json. frame: where the input's pixels are in the picture. threshold: the
+    lowest score that counts, None for the family's own. pixels: the original picture (H, W, 3) uint8, if there is one.
     """
 
     parameters: Mapping[str, Any]
@@ -74,8 +74,8 @@ class Decoder(NamedTuple):
     """A family of networks.
 
     kind: of its results. decode: the result of one input. recognise: the parameters if the facts leave no doubt that a
-    net belongs to the family, else None. preprocessing: how its pictures are prepared, where the pair does not say.
-    classes: whether its results have classes that labels name. features: what makes the net's input of the samples of a
+    net belongs to the family, else None. preprocessing: how its pictures are prepared, if the pair does not state it.
+    classes: whether its results have classes that labels name. features: makes the net's input from the samples of a
     window of sound, the rate and the entry "features", if the net does not take samples.
     """
 

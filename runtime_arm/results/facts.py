@@ -1,4 +1,4 @@
-"""What a net shows of itself: the evidence by which recognisers decide what its outputs mean."""
+"""Facts about a net: the evidence from which recognisers decide what its outputs mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
 from runtime_arm.records import NamedTuple, field, record
 
-# Types that hand numbers on: what they give was made by the operator before them.
+# Types that pass numbers on: their outputs were computed by the operator before them.
 PASSIVE = frozenset(
     [
         "Alias",
@@ -35,7 +35,7 @@ PASSIVE = frozenset(
         "Int8Dequantize",
     ]
 )
-PARTS = ("Split", "Slice", "StridedSlice", "Gather")  # types that take a part of what their first input holds
+PARTS = ("Split", "Slice", "StridedSlice", "Gather")  # types that take a part of their first input
 
 
 class Picture(NamedTuple):
@@ -130,7 +130,8 @@ class Facts:
         return found
 
     def _writers(self, blob: str) -> Iterator[OperatorDef]:
-        """The operators behind a blob along first inputs, the last one first; one that works in place comes once."""
+        """The operators that lead to a blob along first inputs, the last one first; one that works in place occurs
+        once."""
         for op in reversed(self.net.op):
             if blob in op.output:
                 yield op
@@ -139,7 +140,8 @@ class Facts:
                 blob = op.input[0]
 
     def chain(self, blob: str, length: int = 8) -> List[OperatorDef]:
-        """The operators behind a blob along first inputs, the last one first, without those that hand numbers on."""
+        """The operators that lead to a blob along first inputs, the last one first, without those that pass numbers
+        on."""
         return list(islice((op for op in self._writers(blob) if op.type not in PASSIVE), length))
 
     def ancestors(self, blob: str) -> FrozenSet[str]:

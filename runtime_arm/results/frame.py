@@ -11,10 +11,10 @@ from runtime_arm.records import NamedTuple
 
 
 class Frame(NamedTuple):
-    """The original picture, upright, of ``width`` x ``height`` pixels, as it lies in a net's input.
+    """The original picture, upright, of ``width`` x ``height`` pixels, as it is placed in a net's input.
 
     input_width, input_height: the size of the net's input. scale_x, scale_y: its pixels for one pixel of the picture.
-    left, top: where the picture's upper left corner lies in the input; negative where the picture was cropped.
+    left, top: where the picture's upper left corner is in the input; negative if the picture was cropped.
     """
 
     width: int

@@ -1,4 +1,4 @@
-"""Finds out what a net's outputs mean, where its own evidence leaves no doubt."""
+"""Finds out what a net's outputs mean, if its own evidence leaves no doubt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime_arm.results.decoders.classes import classes_of
 from runtime_arm.results.facts import Facts
 
 KINDS = ("classes", "boxes", "mask", "keypoints", "image", "depth", "embedding", "text", "sound events", "tensors")
-# What people call a task, beside the kinds and the decoders.
+# Other names for tasks, besides the kinds and the decoders.
 TASKS = {
     "classification": "classes",
     "classify": "classes",
@@ -39,7 +39,7 @@ TASKS = {
     "yolov11": "yolov8",
     "yolo11": "yolov8",
 }
-_PLACES = ("boxes", "mask", "keypoints")  # results that nobody may take for classes
+_PLACES = ("boxes", "mask", "keypoints")  # results that must not be taken for classes
 _PLAIN = {
     "classes": "classes",
     "mask": "mask",

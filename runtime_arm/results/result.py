@@ -1,4 +1,4 @@
-"""Result: what every result can do, and how results name classes."""
+"""Result: the interface of every result, and how results name classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Dict, List, Optional, Sequence
 
 
 class Result(ABC):
-    """What a net said about one input. ``kind`` names what it is: classes, boxes, mask, ..."""
+    """A net's answer for one input. ``kind`` names its type: classes, boxes, mask, ..."""
 
     kind: ClassVar[str]
 
@@ -43,5 +43,5 @@ def label_of(index: int, labels: Optional[Sequence[str]]) -> Optional[str]:
 
 
 def called(label: Optional[str], index: int) -> str:
-    """What a class is called for people: its label, or its number."""
+    """The name of a class for people: its label, or its number."""
     return label if label is not None else f"class {index}"

@@ -25,7 +25,7 @@ class SoundEvent:
 class SoundEvents(Result):
     """What is heard in a sound, a sequence of ``SoundEvent`` in time.
 
-    scores: (windows, classes), what the net said about each window; step: seconds from one window to the next.
+    scores: (windows, classes), the net's scores for each window; step: seconds from one window to the next.
     """
 
     kind = "sound events"

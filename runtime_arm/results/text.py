@@ -1,4 +1,4 @@
-"""Text: what a line of writing says."""
+"""Text: the text in a picture of a line."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from runtime_arm.results.result import Result
 
 
 class Embedding(Result):
-    """A vector that stands for the input: similar inputs have similar vectors. vector: (n,) float64."""
+    """A vector that represents the input: similar inputs have similar vectors. vector: (n,) float64."""
 
     kind = "embedding"
 
@@ -31,7 +31,7 @@ class Embedding(Result):
 
 
 class Tensors(Result):
-    """Outputs by name, of which it is not known what they mean."""
+    """Outputs by name, whose meaning is not known."""
 
     kind = "tensors"
 
@@ -46,7 +46,8 @@ class Tensors(Result):
 
 
 def described(array: Array) -> Dict[str, Any]:
-    """Shape, dtype, least, largest and mean number of an array; ``nan`` and ``inf`` count what is not finite."""
+    """Shape, dtype, smallest, largest and mean number of an array; ``nan`` and ``inf`` count values that are not
+    finite."""
     facts: Dict[str, Any] = {"shape": list(array.shape), "dtype": array.dtype.name}
     if array.size and array.dtype.kind in "fiub":
         real = array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Ways to vary a picture so that a network learns what does not matter: pixels (H, W, C) of uint8 in and out."""
+"""Ways to vary a picture, so that a network learns to ignore such changes: pixels (H, W, C) of uint8 in and out."""
 
 from __future__ import annotations
 

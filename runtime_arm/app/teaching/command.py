@@ -30,7 +30,7 @@ Learn the classes of a folder that holds a folder of pictures, of sounds or of a
 The features of each file are computed once and kept, so that it goes on where it was killed. With --add-class what was
 taught before stays known beside the new classes.
 """
-KNOWN = f"{PAIR_FOLDER}/{MEMORY}"  # in a bundle that was taught: what it has learned from
+KNOWN = f"{PAIR_FOLDER}/{MEMORY}"  # in a bundle that was taught: the samples of its training
 
 
 def run(path: str, words: Sequence[str], program: str) -> int:
@@ -62,13 +62,13 @@ def run(path: str, words: Sequence[str], program: str) -> int:
 
 
 def _beside(pair: Path) -> str:
-    """Where the pair goes that is taught: beside the one that learns, and in the same form."""
+    """The path of the taught pair: next to the original one, and in the same form."""
     suffix = pair.suffix if is_zip_name(pair) else ""
     return f"{str(pair)[: len(str(pair)) - len(suffix)]}_taught{suffix}"
 
 
 def _known(path: str, features: Cut) -> Known:
-    """What a bundle, or a pair, was taught before. UsageError if it was not."""
+    """The samples that a bundle or a pair was taught with. UsageError if it was not taught."""
     if not is_bundle(path):
         return remembered(path, features)
     part = open_archive(path).parts.get(KNOWN)
@@ -113,7 +113,7 @@ class _Progress:
 
 
 def write_taught(bundle: str, lesson: Lesson, target: str) -> None:
-    """Write a copy of a bundle with the pair that was taught, the outputs of its sample, and what it learned from."""
+    """Write a copy of a bundle with the taught pair, the outputs of its sample, and the samples of its training."""
     kept, pair = open_bundle(bundle), lesson.pair
     with Predictor(pair, threads=1) as predictor:
         outputs = {name: plain(value) for name, value in predictor.run(kept.sample_inputs).items()}

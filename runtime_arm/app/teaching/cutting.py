@@ -18,7 +18,7 @@ ENTRY = "teachable"  # in model.json: where a bundle's network is cut
 class Cut(NamedTuple):
     """A pair that computes the features: the output ``taught_features``, (N, size), made of the blob ``blob``.
 
-    dims: how many dimensions that blob has; those behind the second are averaged.
+    dims: how many dimensions that blob has; those after the second are averaged.
     """
 
     pair: Pair
@@ -27,12 +27,12 @@ class Cut(NamedTuple):
     dims: int
 
     def entry(self) -> Dict[str, Any]:
-        """What ``cut_of_entry`` needs to cut the same network again."""
+        """The data with which ``cut_of_entry`` cuts the same network again."""
         return {"blob": self.blob, "size": self.size, "dims": self.dims}
 
 
 def cut_at(pair: Pair, blob: str, size: int, dims: int) -> Cut:
-    """The part of a net up to a blob, (N, size, ...), of so many dimensions."""
+    """The part of a net up to a blob, (N, size, ...), of this many dimensions."""
     states = _states(pair)
     ops = needed(pair.predict_net, [blob, *states])
     if dims > 2:
@@ -43,7 +43,7 @@ def cut_at(pair: Pair, blob: str, size: int, dims: int) -> Cut:
 
 
 def cut_of_entry(pair: Pair) -> Cut:
-    """The cut that a pair's entry "teachable" tells of. UsageError if it has none, or one that does not fit."""
+    """The cut that a pair's entry "teachable" describes. UsageError if it has none, or one that does not fit."""
     entry = pair.meta.get(ENTRY)
     if not isinstance(entry, Mapping):
         raise UsageError("this network was not packed to be taught; armnet pack --teachable does so")

@@ -1,4 +1,4 @@
-"""Features of pictures and sounds: computed once for each, and kept, so that teaching goes on where it was killed."""
+"""Features of pictures and sounds: computed once for each, and kept, so that teaching resumes after it was killed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from runtime_arm.results.decoder import Decoder
 
 ALONE = ("mirror", "flip")  # ways whose outcome is one more view
 VARIANTS = 3  # views that are drawn, if there are other ways
-WINDOWS = 4  # of a sound, that are learned beside their mean
+WINDOWS = 4  # of a sound, that are learned in addition to their mean
 
 Progress = Callable[[str, int, int], None]
 Views = Dict[str, Array]  # the outputs of all views of a sample, by name
 
 
 class Features(NamedTuple):
-    """Features (n, views, size) of the samples at ``kept``; ``skipped``: what could not be read, a line each."""
+    """Features (n, views, size) of the samples at ``kept``; ``skipped``: a line for each file that could not be
+    read."""
 
     values: Array
     kept: Array
@@ -74,11 +75,11 @@ class Extractor:
         """Called with the files that will be asked for, so that a subclass may compute them in advance."""
 
     def kept(self, path: Path, content: Optional[bytes] = None) -> Optional[Views]:
-        """What is kept of a file; None if nothing is."""
+        """The kept features of a file; None if there are none."""
         return self._room.get(self._name(path, content), _read)
 
     def keep(self, path: Path, found: Views, content: Optional[bytes] = None) -> None:
-        """Keep what was computed, if the disk has room for it."""
+        """Keep the features, if the disk has room for them."""
         self._room.put(self._name(path, content), lambda file: _write(file, found))
 
     def _name(self, path: Path, content: Optional[bytes]) -> str:
@@ -93,7 +94,7 @@ class Extractor:
         return seen(self._runner, self.inputs(path))
 
     def inputs(self, path: Path) -> List[Dict[str, Array]]:
-        """What the net is fed for each view of a picture or an array."""
+        """The net's input for each view of a picture or an array."""
         if path.suffix.lower() == ".npy":
             array, info = read_npy(str(path)), self._runner.pair.inputs[0]
             return [{info.name: array}]

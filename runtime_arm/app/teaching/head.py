@@ -43,7 +43,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class Epoch(NamedTuple):
-    """The mean loss of an epoch's batches; loss and accuracy of what is held out, None where there is none."""
+    """The mean loss of an epoch's batches; loss and accuracy on the held-out samples, None if there are none."""
 
     loss: float
     held_out_loss: Optional[float]

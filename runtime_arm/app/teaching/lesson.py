@@ -20,7 +20,7 @@ from runtime_arm.files import AnyPath, is_zip, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair, write_files
 
-MEMORY = "taught.npz"  # beside a taught pair: the features of what it has learned, for classes that come later
+MEMORY = "taught.npz"  # in the folder of a taught pair: the features of its samples, for classes that are added later
 MOST_WRONG = 10
 Progress = Callable[[str, int, int], None]
 
@@ -35,7 +35,7 @@ class Mistake(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What was learned: a pair, its labels, and how well it does on files that it has not learned from.
+    """A taught pair, its labels, and its accuracy on files that it was not trained on.
 
     confusion[i, j]: how many held-out samples of class i are taken for class j. mistakes: the worst first.
     """
@@ -54,7 +54,7 @@ class Lesson(NamedTuple):
 
 
 class Known(NamedTuple):
-    """All samples: features with their views, classes, and names; what comes from memory has no path any more."""
+    """All samples: features with their views, classes, and names; samples from memory have no path."""
 
     values: Array
     classes: Array
@@ -68,7 +68,7 @@ class Known(NamedTuple):
         return values[:, :views].reshape(len(chosen) * views, -1), np.repeat(self.classes[chosen], views)
 
     def memory(self) -> Dict[str, Array]:
-        """What ``remembered`` reads again."""
+        """The bytes that ``remembered`` reads."""
         named = {"labels": np.array(self.labels), "names": np.array(self.names)}
         return {"features": self.values, "classes": self.classes, **named}
 
@@ -92,7 +92,7 @@ def read_data(data: Any, pair: Pair) -> Samples:
 
 
 def joined(samples: Samples, found: Features, old: Optional[Known]) -> Known:
-    """The samples that were found behind those that are known. UsageError if a class is in both, or has too few."""
+    """The known samples, followed by the new ones. UsageError if a class is in both, or has too few."""
     names = [str(samples.paths[number]) for number in found.kept]
     classes, labels = samples.classes[found.kept], samples.labels
     known = Known(found.values, classes, names, labels)
@@ -131,8 +131,8 @@ def taught(
     """The network with a new head for the classes in ``data``.
 
     features: where the net is cut; model: the whole, which says how files become inputs. ways: see ``Extractor``. old:
-    samples that it knows. hold_out: the share of each class that is judged by and not learned from. seed: of the order
-    and of the choice of what is held out. place: where it is done. UsageError, in one line, for data that do
+    samples that it knows. hold_out: the share of each class that is used for evaluation instead of training. seed: of
+    the order and of the choice of held-out samples. place: where it is done. UsageError, in one line, for data that do
     not fit.
     """
     if not 0 < hold_out < 1:
@@ -151,7 +151,7 @@ def taught(
 
 
 def lesson_of(pair: Pair, blob: str, known: Known, rows: Tuple[Array, Array], head: Head, skipped: List[str]) -> Lesson:
-    """How well a head does on what is held out. rows: those that are learned, and those that are held out."""
+    """The lesson of a head, with its accuracy on the held-out samples. rows: those for training, and those held out."""
     learned, held = rows
     scores = head.scores(known.values[held, 0])
     taken = scores.argmax(1)
@@ -189,7 +189,7 @@ def memory_bytes(lesson: Lesson) -> bytes:
 
 
 def save(lesson: Lesson, path: AnyPath) -> None:
-    """Write the pair, and beside it what classes that come later need."""
+    """Write the pair, and with it the data for classes that are added later."""
     write_files(path, chain(lesson.pair.check().files(), [(MEMORY, [memory_bytes(lesson)])]))
 
 

@@ -1,6 +1,6 @@
-"""Products of matrices that are added to what lies in their place already, by the OpenBLAS that NumPy has loaded.
+"""Products of matrices that are added to the content of their target, by the OpenBLAS that NumPy has loaded.
 
-NumPy's own products overwrite their place, so what is added to them takes a pass of its own; ``cblas_sgemm`` with a
+NumPy's own products overwrite their target, so an addition takes a pass of its own; ``cblas_sgemm`` with a
 beta of one adds (BLAS Technical Forum Standard, 2.8.8). It is called through ctypes, under the name and with the
 integers of this build of the library.
 """

@@ -1,4 +1,4 @@
-"""Vectors that are added to others in place, by the OpenBLAS that NumPy has loaded where that takes less than NumPy.
+"""Vectors that are added to others in place, by the OpenBLAS that NumPy has loaded if that is faster than NumPy.
 
 Debian's NumPy for 32-bit ARM is built for any ARMv7, so its loops add one number at a time, in 10.3 instructions each;
 ``cblas_saxpy`` (BLAS Technical Forum Standard, 2.8.3) takes 3.3, and its factor is free.

@@ -1,16 +1,16 @@
 """IM2COL for gradients: those of a convolution, and of a transposed one, as products of matrices, block by block.
 
-A block is some output rows of a window, or several images if they are small. Its pixels are copied into columns, as for
-the way forward. With the columns K of X, the errors E = dY and the filters W, all of one block:
+A block is some output rows of a window, or several images if they are small. Its pixels are copied into columns, as in
+the forward pass. With the columns K of X, the errors E = dY and the filters W, all of one block:
 
     a convolution             dW += E K^T,  and  W^T E, written over K, is added to dX tap by tap
     a transposed convolution  with the columns K of dY:  dW += X K^T,  dX = W K
 
-Where it takes less time, dX of a convolution of stride 1 is a convolution itself, of dY with the filters turned round:
+If it takes less time, dX of a convolution of stride 1 is a convolution itself, of dY with flipped filters:
 dX = W' K' with the columns K' of dY. Then nothing is added up in memory.
 
-Images lie one behind the other in the columns, so that a product sums over many pixels: what is added to dW after every
-product costs as much as the product over ``FEW`` pixels.
+Images follow each other in the columns, so that a product sums over many pixels: adding to dW after every product costs
+as much as the product over ``FEW`` pixels.
 """
 
 from __future__ import annotations

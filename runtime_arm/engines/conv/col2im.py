@@ -1,7 +1,7 @@
 """COL2IM: a transposed convolution as a product of matrices whose columns are added into Y.
 
 The columns of a block take COLUMN_NBYTES: rows of X, or whole images if they are small. Each tap of the kernel is one
-strided addition; what would fall into the padding is left out.
+strided addition; values that would fall into the padding are left out.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""DEPTHWISE: a convolution of every channel by itself, as one small product of matrices for a strip of output rows.
+"""DEPTHWISE: a depthwise convolution, as one small product of matrices per channel and strip of output rows.
 
 The scratch holds one copy of each image row for each column of the kernel. It is shifted, and the stride picks pixels
-from it, so that the pixels that one output column meets stand below each other:
+from it, so that the pixels under one output column are below each other:
 
     image row y  ->  lines (y, 0), (y, 1), (y, 2), each as long as an output row
 
 All lines under a strip of R output rows follow each other, so they are a matrix as they stand, (lines, output columns),
-and the strip is  T @ lines,  where row r of T holds the kernel from line r * stride * kw on and zeros elsewhere (T is a
+and the strip is T @ lines, where row r of T holds the kernel from line r * stride * kw on and zeros elsewhere (T is a
 band, a block Toeplitz matrix). The lines of neighbouring strips overlap, without being copied twice. Since zeros in T
-meet pixels, an infinite pixel turns the whole column of its strip into NaN.
+are multiplied with pixels, an infinite pixel turns the whole column of its strip into NaN.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DEPTHWISE for gradients: those of a convolution of every channel by itself, see ``depthwise_lines``."""
+"""DEPTHWISE for gradients: those of a depthwise convolution, see ``depthwise_lines``."""
 
 from __future__ import annotations
 

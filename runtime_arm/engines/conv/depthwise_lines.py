@@ -1,17 +1,18 @@
 """The gradients of depthwise convolutions by small products of matrices, all rows of a block at once.
 
-A line is as long as a row of the output and holds what one column of the kernel meets in an image row. The lines of one
-column of the kernel lie one below the other, without gaps, and rows of several images, too. With a stride, image rows
-are sorted by what they leave when divided by it, so that the rows of one tap follow each other:
+A line is as long as a row of the output and holds the pixels that one column of the kernel reads in an image row. The
+lines of one column of the kernel follow each other without gaps, as do rows of several images. With a stride, image
+rows are sorted by their remainder when divided by it, so that the rows of one tap follow each other:
 
     X  ->  lines (C, phase, kernel column, images, rows, output columns)
 
-A row of the kernel then is a distance within these lines, so that one product makes a row of dW:
+A row of the kernel is then a distance within these lines, so that one product makes a row of dW:
 
     dW[ki] = (lines, moved by ki) @ dY
 
-dX is made of lines of dY, moved by what lies between the kernel's columns. Each phase of the image is a convolution of
-stride 1 of dY with those taps that fall on it; one product makes what each row of the kernel adds to each phase:
+dX is made of lines of dY, moved by the distance of the kernel's columns. Each phase of the image is a convolution of
+stride 1 of dY with the taps that fall on it; one product makes the contribution of each row of the kernel to each
+phase:
 
     dX of a phase = the sum over its ki of (W[ki] @ lines), moved by ki
 """

@@ -1,18 +1,18 @@
-"""DEPTHWISE in three dimensions (frames, rows, columns): one product of matrices a channel for a strip of frames.
+"""DEPTHWISE in three dimensions (frames, rows, columns): one product of matrices per channel and strip of frames.
 
-A line is as long as rows of the output together, and those under them: it holds what one column of the kernel meets in
-a frame. With a stride, rows of the image are sorted by what they leave when divided by it, a phase each, so that the
-rows of one tap follow each other:
+A line is as long as rows of the output together, and those under them: it holds the pixels that one column of the
+kernel reads in a frame. With a stride, rows of the image are sorted by their remainder when divided by it, a phase
+each, so that the rows of one tap follow each other:
 
     X  ->  for each phase: lines (C, frame, kernel column, rows * output columns)
 
 All lines under a strip of R output frames follow each other, so they are a matrix as they stand, and row (tap, r) of T
 holds the kernel's row ``tap`` from line r * stride * kw on and zeros elsewhere (T is a band for each tap):
 
-    T (taps * R, lines) @ lines (lines, rows * columns)  ->  what each row of the kernel adds, moved by its row
+    T (taps * R, lines) @ lines (lines, rows * columns) -> the contribution of each row of the kernel, moved by its row
 
-Y is the sum of these, each from the row on that its tap begins with. Since zeros in T meet pixels, an infinite pixel
-makes NaN of what lies at its place in other frames of its strip.
+Y is the sum of these, each from the row on at which its tap begins. Since zeros in T are multiplied with pixels, an
+infinite pixel makes NaN at its place in other frames of its strip.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What follows the products of a convolution while a block of them is in the cache: bias, addend, activation.
+"""The passes after the products of a convolution, while a block of them is in the cache: bias, addend, activation.
 
 Running each pass over the whole blob takes twice as long as running all passes over one block after the other.
 """

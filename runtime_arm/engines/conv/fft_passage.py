@@ -1,4 +1,4 @@
-"""How a block of tiles passes through the buffers of the engine FFT; see ``fft.py`` for the steps."""
+"""The buffers of the engine FFT, and the order in which a block of tiles uses them; see ``fft.py`` for the steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How FFT cuts a convolution: the output into tiles, each computed on a circle, and the tiles into blocks."""
+"""How FFT cuts a convolution: the output into tiles, each a circular convolution, and the tiles into blocks."""
 
 from __future__ import annotations
 

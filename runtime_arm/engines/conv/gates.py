@@ -1,4 +1,4 @@
-"""Swish and HardSwish in three passes, where weights and bias are multiplied with a constant beforehand:
+"""Swish and HardSwish in three passes, if weights and bias are multiplied with a constant beforehand:
 
     Swish(X)     = V (1 + tanh(V))                                       V = X / 2
     HardSwish(X) = V clip(V + 3 / sqrt(6), 0, sqrt(6))                   V = X / sqrt(6)

@@ -1,4 +1,4 @@
-"""What the gradients of convolutions share: their shapes, their columns block by block, and the sum that makes dW."""
+"""Common parts of the gradients of convolutions: their shapes, their columns block by block, and the sum for dW."""
 
 from __future__ import annotations
 

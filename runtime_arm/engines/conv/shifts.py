@@ -1,6 +1,6 @@
-"""Whether a bias may be left out where it arises and made up for by a layer that reads the results.
+"""Whether a bias may be left out of a layer and be added by the layer that reads the results instead.
 
-What is stored is then less by the bias, and rounding errors are proportional to that, too. So the bias must not
+The stored results then lack the bias, and rounding errors are proportional to the bias, too. So the bias must not
 outweigh the results, and no single weight of the reader may make more of one channel's bias than all others make of the
 results.
 """

@@ -1,12 +1,12 @@
-"""IM2COL of small images in few calls: where all columns stay in the cache, calls take longer than what they do.
+"""IM2COL of small images in few calls: if all columns stay in the cache, the calls take longer than their work.
 
     padded     (N, H + padding, W + padding, C)    zeros, and X with the channels last
-    columns    (N, outputs, kh, kw, C)             one copy of all windows: pixels of a row lie side by side
-    Y          (N, M, outputs) = (columns @ W)^T   then what follows the products
+    columns    (N, outputs, kh, kw, C)             one copy of all windows: pixels of a row are neighbours
+    Y          (N, M, outputs) = (columns @ W)^T   then bias, addend and activation
 
-It takes 6 calls where a copy for each tap takes 2 or 3 a tap. BLAS is faster at wide rows than at wide columns of few
-pixels; so large products (N * outputs, M) are turned round by what follows them. A max pool behind the products comes
-before that: the channels are last in rows and columns of pixels. Few channels leave the copies without long runs; then
+It takes 6 calls; a copy for each tap takes 2 or 3 per tap. BLAS is faster at wide rows than at wide columns of few
+pixels; so large products (N * outputs, M) are transposed by the passes that follow. A max pool after the products comes
+before that: the channels are last in rows and columns of pixels. With few channels the copies have no long runs; then
 
     padded     (N, C, H + padding, W + padding)    X itself, if there is no padding
     columns    (N, C, kh, kw, outputs)             runs as long as a row of outputs

@@ -1,4 +1,4 @@
-"""WINOGRAD: 3x3 convolutions of stride 1 with 4 or 2.25 multiplies an output instead of 9, F(2x2, 3x3) and F(4x4, 3x3).
+"""WINOGRAD: 3x3 convolutions of stride 1, 4 or 2.25 multiplies per output instead of 9, F(2x2, 3x3) and F(4x4, 3x3).
 
 The output is cut into tiles of m x m pixels; each needs the (m + r - 1) x (m + r - 1) pixels of X around it, r taps a
 dimension (Lavin and Gray, arXiv:1509.09308, algorithm 1). A block of tiles passes through two buffers, in turns:
@@ -11,7 +11,7 @@ dimension (Lavin and Gray, arXiv:1509.09308, algorithm 1). A block of tiles pass
 
 Weights that change, in training, are transformed in each run, in their own precision.
 
-Blocks are cut in both directions, so the buffers are bounded whatever the size of the image. F(2x2, 5x5) and F(4x4,
+Blocks are cut in both directions, so the buffers are bounded for images of any size. F(2x2, 5x5) and F(4x4,
 5x5), 9 and 4 multiplies instead of 25, run only if they are asked for: FFT takes 3.7 and rounds less than both.
 """
 

@@ -1,7 +1,6 @@
-"""WINOGRAD for gradients: dX of a 3x3 convolution of stride 1 is one of dY, with the filters turned and transposed.
+"""WINOGRAD for gradients: dX of a 3x3 convolution of stride 1 is one of dY, with the filters flipped and transposed.
 
-U of the turned filters is made in each run; transposed, as BLAS can read it, it is that which makes dX. dW is computed
-as by IM2COL.
+U of the flipped filters is made in each run; BLAS reads it transposed for dX. dW is computed as by IM2COL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering F(m, r): the transforms, their derivation, their cost, and what they do to errors.
+"""Winograd's minimal filtering F(m, r): the transforms, their derivation, their cost, and how they amplify errors.
 
 r taps g over m + r - 1 pixels d give m outputs as products of polynomials, evaluated at m + r - 2 points and infinity
 (Toom and Cook), and transposed, since a convolution layer correlates (Lavin and Gray, arXiv:1509.09308, section 4):

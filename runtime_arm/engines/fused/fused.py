@@ -1,4 +1,4 @@
-"""Fast kernels of FusedConv: every engine of Conv with what follows it."""
+"""Fast kernels of FusedConv: every engine of Conv, with addition and activation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fast kernels of fused layers: the kernel of the layer, then what follows it, block by block."""
+"""Fast kernels of fused layers: the kernel of the layer, then addition and activation, block by block."""
 
 from __future__ import annotations
 

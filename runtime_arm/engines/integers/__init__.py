@@ -1,1 +1,1 @@
-"""Kernels of quantised operators, one file a dialect."""
+"""Kernels of quantised operators, one file per dialect."""

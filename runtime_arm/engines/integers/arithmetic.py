@@ -1,4 +1,4 @@
-"""How sums of products of integers stay exact in floats, by the weights that are known ahead (see ``onnx.py``)."""
+"""Keeps sums of products of integers exact in floats, from weights that are known in advance (see ``onnx.py``)."""
 
 from __future__ import annotations
 

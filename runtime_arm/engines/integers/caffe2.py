@@ -1,7 +1,7 @@
 """INT8: Caffe2's Int8Conv, Int8ConvRelu and Int8FC by float32 GEMM, exact as ``onnx.py`` explains.
 
-Convolutions are TensorFlow Lite's but for the rule of rounding and where scales and zero points stand: the same kernels
-run them, INT8_DEPTHWISE those of every channel by itself.
+Convolutions differ from TensorFlow Lite's only in the rounding rule and in where scales and zero points are stored: the
+same kernels run them, INT8_DEPTHWISE the depthwise ones.
 """
 
 from __future__ import annotations

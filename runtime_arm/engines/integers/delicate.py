@@ -1,6 +1,6 @@
-"""Which of a rule's steps are delicate: those whose real sums lie so close to an integer that rounding could matter.
+"""Finds the delicate steps of a rule: those whose real sums are so close to an integer that rounding could matter.
 
-Step j of a row lies at the real sum  first + j * distance, but for a jump at zero. The fractions of these sums are
+Step j of a row is at the real sum first + j * distance, except for a jump at zero. The fractions of these sums are
 computed modulo 1 in 32-bit integers, which wrap around by themselves.
 """
 

@@ -1,7 +1,7 @@
-"""Where a rounding rule's results step up: exact comparisons of integer sums with the rules of ``rounding.py``.
+"""Where a rounding rule's results step up: compares integer sums exactly with the rules of ``rounding.py``.
 
-Every rule rounds  sum * scale  to an integer and is monotone in the sum. So the rule is known if for every integer k
-the least sum is known whose result is k or more. A ``Steps`` answers that for rows of k, one row a multiplier:
+Every rule rounds sum * scale to an integer and is monotone in the sum. So the rule is known if for every integer k the
+least sum with a result of k or more is known. A ``Steps`` answers that for rows of k, one row per multiplier:
 ``boundary`` is the real product at which results reach k, ``reaches`` says of sums whether the rule gives k or more,
 ``stays_below`` whether it gives less. Both answer False where float64 cannot tell.
 """

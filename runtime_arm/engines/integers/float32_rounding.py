@@ -7,10 +7,10 @@ more for the least sum that the rule maps to k or more, and less than k for the 
     upward   trunc((sum + add) * scale)                                      counts from the lowest output
     about    trunc((s + copysign(away, s)) * scale), with  s = sum + add     counts from the zero point
 
-The second is for rules that move products away from zero before they round, unless all outputs lie on one side of the
-zero point. ``add`` holds the bias. Where the real multiplier lies between the possible sums leaves room for ``add`` or
-``away``: the middle of that room is taken, and where rounding still spoils a step, the neighbours of it and of the
-multiplier are tried. Filters for which nothing is proven stay with the rule itself.
+The second is for rules that move products away from zero before they round, unless all outputs are on one side of the
+zero point. ``add`` holds the bias. The gaps between possible sums leave a range for ``add`` or ``away``: its middle is
+taken, and if rounding still spoils a step, its neighbours and those of the multiplier are tried. Filters for which no
+formula is proven use the rule itself.
 
 What is proven holds for all sums from ``Sums.lowest`` to ``Sums.highest``, as float32 rounds them. Nothing depends on
 casts of numbers out of range: results are clipped first.

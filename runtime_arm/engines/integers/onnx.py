@@ -1,13 +1,13 @@
 """INT8: convolutions of 8-bit integers by float32 GEMM, exact.
 
-float32 holds every integer up to 2**24. So a sum of integers is exact, in whatever order it is added, as long as the
-magnitudes of its terms add up to less. The weights say how much that can be. If it can be more, 128 is subtracted from
-pixels of uint8, which halves their magnitude. If it can still be more, the sum is cut into slices for which it cannot,
-and the slices are added in float64, which holds every integer up to 2**53.
+float32 holds every integer up to 2**24. So a sum of integers is exact, in any order of addition, as long as the
+magnitudes of its terms add up to less. The weights determine the largest possible sum. If it is too large, 128 is
+subtracted from pixels of uint8, which halves their magnitude. If it is still too large, the sum is cut into slices that
+are small enough, and the slices are added in float64, which holds every integer up to 2**53.
 
     sum of w * (x - zero)  =  sum of w * (x - centre)  +  (centre - zero) * sum of w
 
-So pixels are only converted to float32, padding is the zero point, and the second term is one number a filter, added
+So pixels are only converted to float32, padding is the zero point, and the second term is one number per filter, added
 with the bias.
 """
 

@@ -1,4 +1,4 @@
-"""INT8_DEPTHWISE: a QLinearConv of every channel by itself, as strips of products (see ``conv/depthwise.py``).
+"""INT8_DEPTHWISE: a depthwise QLinearConv, as strips of products (see ``conv/depthwise.py``).
 
 The lines under a strip are pixels as float32; padding is the zero point. Sums are far below 2**24, so float32 holds
 them exactly.

@@ -1,8 +1,8 @@
-"""The end of a block of integer sums: offset, requantisation, saturation, in place and in as few passes as there are.
+"""The end of a block of integer sums: offset, requantisation, saturation, in place and in as few passes as possible.
 
-Sums (pixels, M) in float32 are rounded by a formula that ``float32_rounding.py`` has proven; the few filters for which
-it could not are gathered first, a row for each, since long loops are fast, rounded by the rule itself and put
-in their places last. Where there is no formula, all are rounded by the rule.
+Sums (pixels, M) in float32 are rounded by a formula that ``float32_rounding.py`` has proven; the few filters without a
+proven formula are gathered first, a row for each, since long loops are fast, rounded by the rule itself and put in
+their places last. If there is no formula, all are rounded by the rule.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""INT8_DEPTHWISE: a quantised convolution of every channel by itself, exact in float32; for int16 in float64.
+"""INT8_DEPTHWISE: a quantised depthwise convolution, exact in float32; for int16 in float64.
 
-Image rows are converted once, and the stride deals out their columns to parts (see ``tflite_rows.py``). A tap of the
-kernel then meets runs of ``run`` pixels times all channels, and weights are repeated to runs of that length. One einsum
-sums the taps that meet one part.
+Image rows are converted once, and their columns are distributed to parts by the stride (see ``tflite_rows.py``). A tap
+of the kernel then reads runs of ``run`` pixels times all channels, and weights are repeated to runs of that length. One
+einsum sums the taps that read one part.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from runtime_arm.registry.steps import EINSUM, Step, in_turn
 
 
 class _Taps(NamedTuple):
-    """The taps of a kernel row that meet one part of the columns; they lie at regular distances."""
+    """The taps of a kernel row that read one part of the columns; they have regular distances."""
 
     part: int
     shift: int  # columns of the part to the first of them

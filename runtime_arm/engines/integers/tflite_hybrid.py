@@ -1,8 +1,8 @@
 """INT8: TensorFlow Lite's dynamic-range layers by float32 GEMM, exact as ``onnx.py`` explains.
 
-The quantised values, less the integer that stands for zero, are within -255 to 255. They are kept as float32, and so
-are the weights: their convolution is an ordinary one, by an engine that only multiplies and adds. Where a sum might
-reach 2**24, the channels are cut into slices for which it cannot, and the slices are added in float64.
+The quantised values minus the zero point are within -255 to 255. They are kept as float32, and so are the weights:
+their convolution is an ordinary one, by an engine that only multiplies and adds. If a sum might reach 2**24, the
+channels are cut into slices whose sums cannot, and the slices are added in float64.
 """
 
 from __future__ import annotations

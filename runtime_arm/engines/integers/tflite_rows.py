@@ -1,7 +1,7 @@
-"""What quantised convolutions of TensorFlow Lite and Caffe2 have in common: padded image rows as float32, and layers.
+"""Common parts of TensorFlow Lite's and Caffe2's quantised convolutions: padded image rows as float32, and layers.
 
-Rows under a block of output rows are converted once, into (step, rows, columns, channels): column x lies in part
-x % step at x // step. If step is the stride, what a tap meets under consecutive outputs is one run.
+Rows under a block of output rows are converted once, into (step, rows, columns, channels): column x is in part x % step
+at x // step. If step is the stride, the pixels that a tap reads for consecutive outputs are one run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""INT8: TensorFlow Lite's quantised transposed convolution, one float32 GEMM a tap of the kernel.
+"""INT8: TensorFlow Lite's quantised transposed convolution, one float32 GEMM per tap of the kernel.
 
-The products of a tap with all pixels are added to the outputs that it meets, in float64 if the total may exceed 2**24.
+The products of a tap with all pixels are added to its outputs, in float64 if the total may exceed 2**24.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ All nodes are in one table, with the two children of a node side by side. One le
     holds = X[index] <= value[node]              # or the node's own comparison
     node  = other[node] + holds                  # other: the child for "no"; the one for "yes" follows it
 
-over arrays (trees, N). A leaf sends a row back to itself: it reads the row of zeros after X's last feature, so that
-the result of its comparison is known in advance. Trees are sorted by depth, the deepest first; a level handles only the
+over arrays (trees, N). A leaf leads back to itself: it reads the row of zeros after X's last feature, so that the
+result of its comparison is known in advance. Trees are sorted by depth, the deepest first; a level handles only the
 trees that are deep enough. A block has as many trees as fit in the second-level cache with their arrays.
 
 Sums: if each tree gives weight to one target alone, the leaf weights of a block, (trees, N), are multiplied by a matrix

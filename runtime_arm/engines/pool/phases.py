@@ -1,13 +1,13 @@
 """PHASES: max-pooling with offsets, and its gradient, over an image that is cut apart by the strides of the window.
 
-A phase holds the pixels whose position leaves one remainder when it is divided by the stride, as an image of its own.
-What a tap of the window reads of all outputs then lies in one phase, one behind the other, so every step runs over
-whole blocks without gaps: phases are padded alike, and a tap begins some elements further on.
+A phase holds the pixels whose positions have the same remainder when divided by the stride, as an image of its own. The
+pixels that a tap of the window reads for all outputs then follow each other in one phase, so every step runs over whole
+blocks without gaps: all phases have the same padding, and a tap begins some elements further on.
 
     X -> phases;  Y = the largest over the taps;  offset = the first tap with tap = Y
     dY -> padded; phase of the tap += dY where the offset is the tap's;  phases -> dX
 
-The first tap is found by bytes alone: 255 - tap where the tap equals Y, else 0, and of these the largest.
+The first tap is found with bytes alone: the largest of 255 - tap where the tap equals Y, else 0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """NUMPY kernels of the pools: first rows of pixels are combined, whole rows at a time, then columns.
 
-The largest pixel of a window is the largest of the maxima of its columns, and sums split alike: that takes k + k
-operations an output instead of k * k, and the first k run over contiguous rows. What lies between the two passes stays
-in the cache, since the work is cut into blocks. A "plane" here is an image of one channel, or of all of them if the
-channels come last.
+The largest pixel of a window is the largest of the maxima of its columns, and sums split in the same way: that takes k
++ k operations per output instead of k * k, and the first k run over contiguous rows. The results between the two passes
+stay in the cache, since the work is cut into blocks. A "plane" here is an image of one channel, or of all of them if
+the channels come last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolutions and what surrounds them, on blobs in the layouts of ``registry/layouts.py``.
+"""Convolutions and the operators around them, on blobs in the layouts of ``registry/layouts.py``.
 
 Each word has one meaning in this room:
 
@@ -15,6 +15,6 @@ Each word has one meaning in this room:
     slice      some channels of a wider blob in tiles: its positions lie further apart than its channels need
     results    what a convolution makes; they are the step's output, or a max pool makes the output of them
 
-An operator's *options* (``*_options.py``) say which layouts it can read and write, by which kernel, at what cost. The
-other modules are kernels and their parts. The kernel of a convolution is a ``Way``.
+An operator's *options* (``*_options.py``) say which layouts it can read and write, with which kernel, and at what cost.
+The other modules are kernels and their parts. The kernel of a convolution is a ``Way``.
 """

@@ -1,4 +1,4 @@
-"""The options of convolutions: between which layouts they run, and by which way."""
+"""The options of convolutions: the layouts between which they run, and the way."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """DEPTHWISE between blobs in tiles: one sum of products over all taps, for long rows of pixels and channels.
 
 With the channels last, a strip is one row of numbers, and the weights repeat with every pixel. So they are laid out
-along the row once, and ``einsum`` multiplies and adds up what lies under each tap, a view of X:
+along the row once, and ``einsum`` multiplies and sums the pixels under each tap, a view of X:
 
     Y[run, i] = sum over taps of  W[tap, i] * X[run, i + distance of the tap]        i: q pixels * channels
 
-Runs that divide the rows of the image evenly leave out the columns beside it. With a stride of 2 the input lies in
-tiles of 2 x 2: taps that meet the same row of planes form one sum, and the two sums are added. For regular distances in
+Runs that divide the rows of the image evenly leave out the columns outside it. With a stride of 2 the input is in tiles
+of 2 x 2: taps that read the same row of planes form one sum, and the two sums are added. For regular distances in
 memory each sum has some taps too many, whose weights are zero.
 """
 

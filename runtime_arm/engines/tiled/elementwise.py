@@ -1,4 +1,4 @@
-"""Operators between blobs in tiles that work number by number, or channel by channel."""
+"""Elementwise and channelwise operators between blobs in tiles."""
 
 from __future__ import annotations
 

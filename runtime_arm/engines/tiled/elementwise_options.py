@@ -1,4 +1,4 @@
-"""The options of operators that work number by number, or channel by channel."""
+"""The options of elementwise and channelwise operators."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What follows the products of a convolution between blobs in tiles: bias, addend, activation, and perhaps a max pool.
+"""The passes after a convolution's products between blobs in tiles: bias, addend, activation, perhaps a max pool.
 
 Each is a pass, in place, over products that are in the cache. Passes run over long rows of numbers: the positions and
 channels of a plane are one axis, and a vector with one number for each channel is repeated along a row once.
 
-In a slice of the channels of a wider blob positions lie apart, and there are no long rows. So the products are computed
-elsewhere, without gaps, and a last pass copies them. If that pass is the activation's and NumPy is fast at short rows,
-no copy is needed (see ``strips.COPIES_ROWS``).
+In a slice of the channels of a wider blob there are gaps between positions and no long rows. So the products are
+computed elsewhere, without gaps, and a last pass copies them. If that pass is the activation's and NumPy is fast at
+short rows, no copy is needed (see ``strips.COPIES_ROWS``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DEPTHWISE with the convolution of 1x1 behind it, strip by strip, where BLAS packs what it multiplies.
+"""DEPTHWISE with the 1x1 convolution after it, strip by strip, for a BLAS that packs its operands.
 
-What lies between the two stays in the cache, channels last (``separable/`` has the channels first, for a BLAS that is
+The results between the two stay in the cache, channels last (``separable/`` has the channels first, for a BLAS that is
 fast at small products). Its bias b takes no pass of its own: the limits are shifted by it,
 
     clip(v + b, low, high) = clip(v, low - b, high - b) + b          low may be one number for each channel already

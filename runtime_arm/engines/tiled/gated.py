@@ -1,9 +1,9 @@
-"""POINTWISE with one factor for each channel of X, which is known when the net runs: squeeze-and-excitation's.
+"""POINTWISE with one factor for each channel of X that is known only when the net runs, as in squeeze-and-excitation.
 
     Y = (X * gate) @ W = X @ (gate^T * W)
 
-The factors go into the weights where these are fewer than X; else into X, strip by strip. X may lie in planes: BLAS
-reads it transposed.
+The factors are multiplied into the weights if these are fewer than X; else into X, strip by strip. X may be in planes:
+BLAS reads it transposed.
 """
 
 from __future__ import annotations

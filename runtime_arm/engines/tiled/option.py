@@ -1,4 +1,4 @@
-"""What an option is, and where those of each kind of operator are found."""
+"""Defines an option, and the register of options for each kind of operator."""
 
 from __future__ import annotations
 

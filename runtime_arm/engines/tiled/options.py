@@ -1,9 +1,9 @@
-"""What operators can do with blobs in tiles: for each kind its options, of which the plan takes what fits together.
+"""Operators on blobs in tiles: the options of each kind, from which the plan chooses those that fit together.
 
 To add some, write a function under ``@tiling(Kind.X)`` in a module that is imported here (see ``option.py``). It yields
-what its kernels can read and write; a layout of None is (N, C, H, W). Every option says what it takes, as ``Work``, so
-that the cheapest combination can be found. The options of merged operators are loaded where something is merged (see
-``planning/merges``).
+the layouts that its kernels can read and write; a layout of None is (N, C, H, W). Every option states its cost, as
+``Work``, so that the cheapest combination can be found. The options of merged operators are loaded when something is
+merged (see ``planning/merges``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plain image of few channels, split by phase: then the taps of a convolution meet long runs of it.
+"""A plain image of few channels, split by phase, so that the taps of a convolution read long runs of it.
 
 Three channels of a pixel are too few to be copied by themselves. With stride s, and tiles of m x m outputs whose pixels
 lie in planes of their own (see ``registry/layouts.py``), a strip of rows of tiles meets

@@ -1,12 +1,12 @@
 """Pools between blobs in tiles: a pool of stride s makes tiles of m x m pixels from tiles of s * m x s * m.
 
-First the rows of the kernel are combined, then its columns: that takes 3 + 3 taps an output where the kernel has 9.
+First the rows of the kernel are combined, then its columns: that takes 3 + 3 taps per output if the kernel has 9.
 
     between[px, row, column]  = combination over ky of  X[plane of (py, ky), px, row + shift, column]
     Y[py, px, row, column]    = combination over kx of  between[plane of (px, kx), row, column + shift]
 
-Under one tap all outputs of a plane meet pixels of one plane, row by row. A tap is left out for the outputs under which
-it meets padding. A strip of rows stays in the cache from the first tap to the activation.
+With one tap all outputs of a plane read pixels of one plane, row by row. A tap is left out for outputs for which it
+would read padding. A strip of rows stays in the cache from the first tap to the activation.
 """
 
 from __future__ import annotations

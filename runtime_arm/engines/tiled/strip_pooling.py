@@ -1,11 +1,11 @@
-"""A max pool behind a convolution, strip by strip, while the convolution's results are in the cache.
+"""A max pool after a convolution, strip by strip, while the convolution's results are in the cache.
 
 Where windows do not overlap, a pool of stride s makes tiles of m x m pixels from tiles of s * m x s * m at the same
 positions: the pixel of phase (py, px) is the largest of those of phases (s * py + ky, s * px + kx). The convolution's
-results lie in scratch, and only what the pool makes of them is written.
+results are in scratch memory, and only the pool's results are written.
 
 The largest of several numbers stays the largest if one number is added to all of them, or all of them are limited. So
-biases, ReLU and clipping may come behind the pool, where there are fewer elements; they make the same numbers there.
+biases, ReLU and clipping may come after the pool, where there are fewer elements; the results are the same.
 """
 
 from __future__ import annotations

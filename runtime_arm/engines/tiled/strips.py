@@ -1,4 +1,4 @@
-"""What the kernels on ``Tiles`` have in common: how they are cut into strips, and which worker does which."""
+"""Common parts of the kernels on ``Tiles``: how they are cut into strips, and which worker computes which."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Winograd's transforms of tiles whose pixels lie in planes (see ``winograd.py``), as products with small matrices.
+"""Winograd's transforms of tiles whose pixels are in planes (see ``winograd.py``), as products with small matrices.
 
-They see a plane as one row of numbers and know nothing of channels: all they are told is where a neighbour lies.
+They treat a plane as one row of numbers and know nothing of channels, only the distance of a neighbour.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""cuDNN's convolution, called through ``ctypes`` where libcudnn is installed. It computes on buffers of CUDA's driver.
+"""cuDNN's convolution, called through ``ctypes`` if libcudnn is installed. It computes on buffers of CUDA's driver.
 
 The interface is that of cuDNN 7 and newer; tensors are (N, C, H, W), float32.
 """

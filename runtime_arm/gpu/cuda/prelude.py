@@ -1,4 +1,4 @@
-"""What makes CUDA C++ of the kernels' OpenCL C: macros and a few functions, without any header."""
+"""Turns the kernels' OpenCL C into CUDA C++: macros and a few functions, without any header."""
 
 PRELUDE = r"""
 #define __kernel extern "C" __global__

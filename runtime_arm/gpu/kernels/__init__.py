@@ -17,6 +17,6 @@ def _text(name: str) -> str:
 
 
 def source_of(name: str, defines: Mapping[str, Define]) -> str:
-    """The source of a file of kernels, after macros and after what all kernels share."""
+    """The source of a file of kernels, after macros and the functions that all kernels share."""
     macros = "".join(f"#define {key} {value}\n" for key, value in sorted(defines.items()))
     return f"{macros}{_text('common')}\n{_text(name)}"

@@ -42,7 +42,7 @@ def supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> O
 
 
 def tail_refusal(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], shape: Sequence[int]) -> Optional[str]:
-    """The reason why the device cannot do what a fused operator does after its layer, whose results have this shape."""
+    """The reason why the device cannot run the steps after a fused operator's layer, whose results have this shape."""
     tail = tail_of(op)
     if tail is None:
         return "the device does not have its activation"
@@ -87,7 +87,7 @@ def way_of_kernels(kernels: Iterable[str]) -> str:
 
 
 class _Operands(NamedTuple):
-    """What every way needs: the arguments, the tail, and the buffers of bias and operand."""
+    """The operands of every way: the arguments, the tail, and the buffers of bias and operand."""
 
     convolution: Convolution
     tail: Tail

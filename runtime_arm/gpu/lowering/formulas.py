@@ -76,12 +76,12 @@ COMBINATIONS = {
 
 
 def combination(op: OperatorDef) -> Optional[str]:
-    """What the operator does with two numbers a and b; None if the device cannot."""
+    """The operator's formula for two numbers a and b; None if the device does not have it."""
     return COMBINATIONS.get(op.full_type) or (COMBINATIONS.get(op.type) if op.domain == "onnx" else None)
 
 
 def formula(op: OperatorDef) -> Optional[str]:
-    """What the operator does with a number; None if the device cannot."""
+    """The operator's formula for a number; None if the device does not have it."""
     make = _FORMULAS.get(op.full_type) or (_FORMULAS.get(op.type) if op.domain == "onnx" else None)
     schema = find(op)
     if make is None or schema is None:
@@ -90,7 +90,8 @@ def formula(op: OperatorDef) -> Optional[str]:
 
 
 class Tail(NamedTuple):
-    """What a fused operator does after its layer: its macros, the blob that it adds, and its activation's operand."""
+    """The steps of a fused operator after its layer: their macros, the blob that is added, and the activation's
+    operand."""
 
     defines: Dict[str, Define]
     addend: Optional[int]  # the index of the input

@@ -20,7 +20,7 @@ from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec
 
 GROUP = 64
-NARROW = 64  # numbers that one work item normalises by itself
+NARROW = 64  # numbers that one work item normalises alone
 
 
 def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:

@@ -100,7 +100,7 @@ class Library:
         return handle
 
     def info(self, function: str, *arguments: Any) -> bytes:
-        """What one of the clGet...Info functions tells."""
+        """The result of one of the clGet...Info functions."""
         size = c_size_t()
         self.call(function, *arguments, 0, None, ctypes.byref(size))
         content = ctypes.create_string_buffer(max(1, size.value))

@@ -1,4 +1,4 @@
-"""Keys and values of attention: the past before the new ones, in outputs or in scratch memory."""
+"""Keys and values of attention: past ones followed by new ones, in outputs or in scratch memory."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     Y = softmax(softcap(Q K^T scale) + bias) V
 
 B batches, H = N G heads of queries that share N heads of keys and values, S queries, T keys, D and E numbers a head. A
-query i stands at the position i + offset and sees the keys from position - left to position + right; a side that is -1
-is open.
+query i stands at the position i + offset and sees the keys from position - left to position + right; -1 means no limit
+on that side.
 """
 
 from __future__ import annotations

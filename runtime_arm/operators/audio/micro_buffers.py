@@ -1,4 +1,4 @@
-"""TensorFlow Lite Micro's signal operators that keep samples from run to run; what they keep goes in and out.
+"""TensorFlow Lite Micro's signal operators that keep samples from run to run, as inputs and outputs.
 
 Source: tflite-micro, signal/src and signal/micro/kernels.
 """

@@ -1,6 +1,6 @@
 """Masks of one bit an element: element i is bit i % 32 of the int32 word i // 32, the lowest bit first.
 
-Bits beyond the last element are 0. A train net keeps such a mask for the way back instead of the blob itself.
+Bits beyond the last element are 0. A train net keeps such a mask for the backward pass instead of the blob itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose arguments a gradient operator carries: Caffe2's have none but its own; armnet's are of ONNX's operators."""
+"""Which arguments a gradient operator has: Caffe2's have only their own; armnet's have those of ONNX's operators."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Rules for counting multiply-adds that several operators share.
 
-A rule counts the multiply-adds of the plain algorithm, one sum of products per output element, whatever the kernel that
-runs does instead. An operator names its rule where it is declared: ``@operator("Conv", multiply_adds=per_output())``.
+A rule counts the multiply-adds of the plain algorithm, one sum of products per output element, even if the kernel that
+runs does it differently. An operator names its rule where it is declared: ``@operator("Conv",
+multiply_adds=per_output())``.
 """
 
 from __future__ import annotations

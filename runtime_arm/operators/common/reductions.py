@@ -1,4 +1,4 @@
-"""Reductions, however an operator names their axes: the exact rule and the fast kernel of each."""
+"""Reductions, independent of how an operator names their axes: the exact rule and the fast kernel of each."""
 
 from __future__ import annotations
 

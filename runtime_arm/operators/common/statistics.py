@@ -1,4 +1,4 @@
-"""What normalisations share: checks of dtypes and channels, mean and variance, exact and fast; powers for softmax."""
+"""Helpers of normalisations: checks of dtypes and channels, mean and variance, exact and fast; powers for softmax."""
 
 from __future__ import annotations
 

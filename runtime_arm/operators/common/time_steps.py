@@ -1,4 +1,4 @@
-"""What TensorFlow Lite's recurrent layers share: sequences, whatever their layout, and memories of the last steps."""
+"""Helpers of TensorFlow Lite's recurrent layers: sequences in any layout, and memories of the last steps."""
 
 from __future__ import annotations
 

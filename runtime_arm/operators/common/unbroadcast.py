@@ -1,4 +1,4 @@
-"""The way back through broadcasting: sums over what was stretched."""
+"""The gradient of broadcasting: sums over the stretched axes."""
 
 from __future__ import annotations
 

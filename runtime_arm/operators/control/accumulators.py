@@ -1,4 +1,4 @@
-"""Blobs that a loop carries and that only grow: lists of boxes, of masks, of tokens."""
+"""Carried blobs of loops that only grow: lists of boxes, of masks, of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file declares of the outputs of a loop's body: all that is known of them where the body never runs."""
+"""What a file declares about the outputs of a loop's body: nothing more is known about them if the body never runs."""
 
 from __future__ import annotations
 

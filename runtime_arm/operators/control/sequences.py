@@ -1,8 +1,8 @@
 """ONNX's sequences and optional values.
 
 A sequence is a blob of one dimension whose elements are arrays, dtype object. An optional value is a blob of no
-dimension, dtype object, that holds an array, a sequence or None. What they hold is never written to. Where ONNX expects
-an optional value, what it would hold may stand as well.
+dimension, dtype object, that holds an array, a sequence or None. Their content is never overwritten. Where ONNX expects
+an optional value, its content alone is also accepted.
 """
 
 from __future__ import annotations

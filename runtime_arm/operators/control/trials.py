@@ -1,4 +1,4 @@
-"""What nets may take while they are tried on drawn inputs."""
+"""Limits for nets while they are tried on random inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX's DeformConv, a convolution whose taps are moved by offsets, which are an input."""
+"""ONNX's DeformConv, a convolution whose taps are moved by offsets from an input."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The order in which the C++ library of GCC, with which Caffe2 is built, leaves equal numbers when it sorts.
+"""The order of equal numbers after a sort by GCC's C++ library, with which Caffe2 is built.
 
-``std::sort`` is quicksort with the median of three as pivot, in parts that take too long heap sort, then insertion.
-``std::partial_sort`` is heap sort. Source: GCC's bits/stl_algo.h and bits/stl_heap.h. Where all numbers differ NumPy
-sorts.
+``std::sort`` is quicksort with the median of three as pivot, heap sort for parts that take too long, and finally
+insertion sort. ``std::partial_sort`` is heap sort. Source: GCC's bits/stl_algo.h and bits/stl_heap.h. If all numbers
+differ, NumPy sorts.
 """
 
 from __future__ import annotations

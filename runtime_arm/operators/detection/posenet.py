@@ -1,7 +1,7 @@
 """Poses of people from the maps of a PoseNet network: Coral's PosenetDecoderOp.
 
-Source: libcoral, coral/posenet/posenet_decoder.cc and posenet_decoder_op.cc; Papandreou et al., PersonLab (2018). Where
-scores are equal, what comes first in the map comes first; there the order is not defined.
+Source: libcoral, coral/posenet/posenet_decoder.cc and posenet_decoder_op.cc; Papandreou et al., PersonLab (2018). Of
+equal scores, the first in the map comes first; libcoral does not define their order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ReLU of a train net that keeps one bit an element for the way back, instead of its output."""
+"""The ReLU of a train net that keeps one bit per element for the backward pass, instead of its output."""
 
 from __future__ import annotations
 

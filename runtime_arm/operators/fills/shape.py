@@ -1,4 +1,4 @@
-"""Shape arithmetic. What depends only on shapes is computed when the net is planned."""
+"""Shape arithmetic. Values that depend only on shapes are computed when the net is planned."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Fused operators: a layer (convolution, batch normalisation, ...), then perhaps an addition, then an activation.
 
 They are armnet's own (domain "armnet"), and the optimizer makes them. Their arguments are those of the layer, and
-``activation``: the type of the activation ("Relu", "Clip", "onnx.HardSwish", ...), whose arguments stand beside it. Two
-activations take a second operand, which is the operator's last input: PRelu its slope, onnx.Max one number a channel,
-the floor. What a type is made of stands in its schema, ``fusion=`` (see ``registry/facts.py``).
+``activation``: the type of the activation ("Relu", "Clip", "onnx.HardSwish", ...), whose arguments are also arguments
+of the operator. Two activations take a second operand, which is the operator's last input: PRelu its slope, onnx.Max
+one number per channel, the floor. The schema of a type lists its parts, ``fusion=`` (see ``registry/facts.py``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Batch normalisation with an addition and an activation behind it, as one operator; apart from other fused operators,
-for few optimised nets have one."""
+"""Batch normalisation followed by an addition and an activation, as one operator.
+
+It has a file of its own, because few optimised nets contain it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""GatedConv: a plan merges the product with one factor a channel, of squeeze-and-excitation, with the convolution of
-1x1 that follows, if nobody else reads the product."""
+"""GatedConv: a plan merges the product with one factor per channel, of squeeze-and-excitation, with the 1x1 convolution
+that follows, if nothing else reads the product."""
 
 from __future__ import annotations
 

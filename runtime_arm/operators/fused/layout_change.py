@@ -1,4 +1,4 @@
-"""ChangeLayout: a plan inserts it where operators disagree about the layout of a blob. No net contains it."""
+"""ChangeLayout: a plan inserts it between operators that use different layouts of a blob. No net contains it."""
 
 from __future__ import annotations
 

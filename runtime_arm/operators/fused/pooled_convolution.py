@@ -1,4 +1,4 @@
-"""PooledConv: a plan merges a convolution with the max pool behind it into one, if nobody else reads its results."""
+"""PooledConv: a plan merges a convolution with the max pool after it, if nothing else reads its results."""
 
 from __future__ import annotations
 

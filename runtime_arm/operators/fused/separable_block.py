@@ -1,5 +1,5 @@
-"""SeparableBlock: a plan merges a depthwise convolution and its neighbours into one step, if nobody reads the results
-between them."""
+"""SeparableBlock: a plan merges a depthwise convolution and its neighbours into one step, if nothing else reads the
+results between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradients of Caffe2's resizing operators: what resamples an axis is a matrix, and back goes its transpose.
+"""The gradients of Caffe2's resizing operators: a matrix resamples an axis, and its transpose makes the gradient.
 
 Source: caffe2/operators/resize_op.cc, upsample_op.cc.
 """

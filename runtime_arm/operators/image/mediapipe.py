@@ -1,8 +1,8 @@
 """MediaPipe's operators on landmarks: the matrix that turns a crop around some of them upright, and its use.
 
-A matrix is 4 x 4, of which the first two rows count: they take (x, y, 0, 1) from a crop to the picture. Source:
+A matrix is 4 x 4, and only its first two rows count: they take (x, y, 0, 1) from a crop to the picture. Source:
 MediaPipe, util/tflite/operations/landmarks_to_transform_matrix.cc, transform_tensor_bilinear.cc and
-transform_landmarks.cc. ``version`` 1 or 2 says which of their two forms is meant.
+transform_landmarks.cc. ``version``, 1 or 2, selects one of their two forms.
 """
 
 from __future__ import annotations

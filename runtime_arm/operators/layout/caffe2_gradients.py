@@ -1,4 +1,4 @@
-"""Gradient operators of what moves elements about and is not undone by an operator that Caffe2 has anyway."""
+"""Gradient operators of operators that move elements and that no existing operator of Caffe2 undoes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow Lite's exchange of space with the batch, in blocks, where sizes are known only when the net runs."""
+"""TensorFlow Lite's exchange of space with the batch, in blocks, for sizes that are known only when the net runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Scores of classes: the transforms that follow a model, and the winning label. No operator is declared here.
 
-Source: onnxruntime, core/providers/cpu/ml/ml_common.h, which settles what ai.onnx.ml leaves open.
+Source: onnxruntime, core/providers/cpu/ml/ml_common.h, which decides where ai.onnx.ml leaves something open.
 """
 
 from __future__ import annotations

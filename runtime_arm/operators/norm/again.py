@@ -1,4 +1,4 @@
-"""Batch normalisation once more, with the statistics of the first time: for train nets that save memory."""
+"""Batch normalisation computed again, with the statistics of the first time: for train nets that save memory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fast kernels of batch normalisation in training, (N, C, ...) float32 or float64, both ways.
+"""Fast kernels of batch normalisation in training, (N, C, ...) float32 or float64, forward and backward.
 
-They go over some channels of an image, or over some small images, at a time, so that numbers are still in the cache
-when they are needed again. Sums along rows are products with ones, which BLAS computes faster than ``np.add.reduce``;
-the mean is subtracted before squares are added, so channels with a large mean lose nothing.
+They process some channels of an image, or some small images, at a time, so that numbers are still in the cache when
+they are needed again. Sums along rows are products with ones, which BLAS computes faster than ``np.add.reduce``; the
+mean is subtracted before squares are added, so channels with a large mean lose nothing.
 """
 
 from __future__ import annotations

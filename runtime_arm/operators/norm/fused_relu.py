@@ -1,6 +1,6 @@
-"""Batch normalisation with the ReLU behind it, and with the addition between them, as one operator each way.
+"""Batch normalisation with the ReLU after it, perhaps with an addition between them, as one operator per direction.
 
-What the way back needs of the ReLU is one bit an element (``operators/common/bits.py``), not Y: OneFlow's
+The backward pass needs only one bit per element of the ReLU (``operators/common/bits.py``), not Y: OneFlow's
 normalization_add_relu and its reserve_space. Arguments and statistics are those of Caffe2's SpatialBN.
 """
 

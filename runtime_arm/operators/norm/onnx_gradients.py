@@ -1,4 +1,4 @@
-"""The gradients of ONNX's normalisations, armnet's own operators: statistics are computed once more."""
+"""The gradients of ONNX's normalisations, armnet's own operators: statistics are recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MediaPipe's pool that tells where its maxima were, and its inverse. Pictures are (N, H, W, C).
+"""MediaPipe's pool that also returns the places of its maxima, and its inverse. Pictures are (N, H, W, C).
 
 Source: MediaPipe, util/tflite/operations/max_pool_argmax.cc and max_unpooling.cc.
 """

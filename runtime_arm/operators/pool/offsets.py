@@ -1,4 +1,4 @@
-"""The MaxPool of a train net that keeps for each window where its maximum lies, in one byte, instead of its input.
+"""The MaxPool of a train net that keeps the place of each window's maximum, in one byte, instead of its input.
 
 As in Caffe and PyTorch, the first maximum of a window gets the whole gradient. (In Caffe2 every pixel that equals the
 maximum gets it.)

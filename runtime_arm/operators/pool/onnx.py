@@ -1,4 +1,4 @@
-"""ONNX's pools, where they can do more than Caffe2's: ceil_mode, dilation, auto_pad, indices; and MaxUnpool."""
+"""ONNX's pools with options that Caffe2's lack: ceil_mode, dilation, auto_pad, indices; and MaxUnpool."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """gemmlowp's 32-bit fixed-point arithmetic on int64 arrays, exact to the last bit: exp, log, reciprocals, roots.
 
-A number in Qn.m has m bits after the binary point. Everywhere, its raw integer is meant. Source: gemmlowp's
+A number in Qn.m has m bits after the binary point. Functions here take and return its raw integer. Source: gemmlowp's
 fixedpoint/fixedpoint.h.
 """
 

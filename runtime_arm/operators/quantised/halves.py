@@ -1,4 +1,4 @@
-"""What operators that unpack weights of 4 bits share: two numbers in a byte, and the shape that is stated.
+"""Helpers of operators that unpack weights of 4 bits: two numbers in a byte, and the declared shape.
 
 The first number is in the low half of a byte, the second in the high half.
 """

@@ -1,8 +1,9 @@
 """Weights that are stored in fewer bits than they are computed in: blocks of 4-bit integers, palettes, bfloat16.
 
-Each operator turns what an init_net stores into the float32 weight. All its inputs are constants, so it is evaluated
-once, when the net is planned; the net then runs as fast as with the float weight. With the argument ``each_run`` it is
-evaluated in each run, in memory that other blobs share (``optimize/rewriting/unpacking.py`` sets it). Domain "armnet".
+Each operator converts the stored numbers of an init_net to the float32 weight. All its inputs are constants, so it is
+evaluated once, when the net is planned; the net then runs as fast as with the float weight. With the argument
+``each_run`` it is evaluated in each run, in memory that other blobs share (``optimize/rewriting/unpacking.py`` sets
+it). Domain "armnet".
 """
 
 from __future__ import annotations

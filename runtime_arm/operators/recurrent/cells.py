@@ -1,4 +1,4 @@
-"""What the cells of recurrent layers do at a time step, fast: LSTM, GRU and RNN.
+"""Fast computation of a time step in the cells of recurrent layers: LSTM, GRU and RNN.
 
 A cell gets its inputs already projected: *slots*, arrays (slots, B, n) for B sequences and n hidden units. Products
 with the hidden state give its *gates*, (gates, B, n). Sigmoids are computed as (1 + tanh(x / 2)) / 2: their slots and

@@ -1,7 +1,7 @@
 """The fast kernel of onnxruntime's DynamicQuantizeLSTM: that of LSTM, with rounded inputs and hidden states.
 
-What 8 bits say is rounded to and fro in float32, and weights become float32 when the net is planned: BLAS has no
-products of integers, and this saves the multiplication of the sums at each step.
+Values are rounded to 8 bits and converted back to float32, and weights become float32 when the net is planned: BLAS has
+no products of integers, and this saves the multiplication of the sums at each step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gradient of Caffe2's RecurrentNetwork: its step net's gradient net, run backwards through time.
 
-Caffe2 keeps the blobs of every step in workspaces. Here the steps run once more, and what the gradient net reads of
-them is kept until it has run.
+Caffe2 keeps the blobs of every step in workspaces. Here the steps run again, and the blobs that the gradient net reads
+are kept until it has run.
 """
 
 from __future__ import annotations

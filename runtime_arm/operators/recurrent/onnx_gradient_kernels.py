@@ -1,12 +1,12 @@
 """Fast kernels of the gradients of ONNX's LSTM, GRU and RNN, for sequences that do not end early.
 
-A direction runs once more, forwards, and keeps what its gates were; then backwards. Where time plays no part, one
-product serves all steps: X W^T before the first, and after the last
+A direction runs forwards again and keeps the values of its gates, then backwards. For what does not depend on the order
+of steps, one product serves all of them: X W^T before the first, and after the last
 
     dX = D W,   dW = D^T X,   dR = D^T H,   db = the sum of D
 
 with D, (time, batch, gates): the gradients of the gates' sums, written over the gates, and the hidden states H before
-each step. Where the recurrent part of a gate has another gradient than its sum (GRU's third), that is kept beside D.
+each step. If the recurrent part of a gate has another gradient than its sum (GRU's third), it is kept in addition to D.
 """
 
 from __future__ import annotations

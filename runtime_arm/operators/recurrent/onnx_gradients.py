@@ -1,8 +1,8 @@
 """The gradients of ONNX's LSTM, GRU and RNN with their usual activations, armnet's own operators.
 
-The steps run once more in float64, and then backwards through time. Inputs: those of the layer but peepholes, then the
-gradients of its outputs; what is left out is empty. Outputs: the gradients of X, W, R, and of B and the initial states
-if they are given.
+The steps run again in float64, and then backwards through time. Inputs: those of the layer except peepholes, then the
+gradients of its outputs; inputs that are left out are empty. Outputs: the gradients of X, W, R, and of B and the
+initial states if they are given.
 """
 
 from __future__ import annotations

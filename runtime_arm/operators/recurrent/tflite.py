@@ -1,7 +1,7 @@
 """TensorFlow Lite's recurrent layers RNN, LSTM and SVDF, whose states are inputs and outputs. Domain "tflite".
 
 X: (T, N, I), or with ``time_major`` 0 (N, T, I), or (N, I) for a single step; Y likewise. Weights are float32, or int8
-with a scale. What int8 weights multiply is quantised row by row as in HybridFullyConnected, asymmetrically with
+with a scale. The other factor of int8 weights is quantised row by row as in HybridFullyConnected, asymmetrically with
 ``asymmetric``. ``scales`` holds the scales by input, 0 for floats.
 """
 

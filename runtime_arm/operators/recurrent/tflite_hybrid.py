@@ -1,7 +1,7 @@
 """INT8: TensorFlow Lite's LSTM and RNN with 8-bit weights: the float kernels with rounded inputs and states.
 
-Each row of X and of the hidden state is rounded to 8 bits and back, as HybridFullyConnected rounds what it multiplies;
-weights become float32 when the net is planned.
+Each row of X and of the hidden state is rounded to 8 bits and converted back, as HybridFullyConnected rounds its
+factors; weights become float32 when the net is planned.
 """
 
 from __future__ import annotations

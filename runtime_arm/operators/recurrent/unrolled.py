@@ -1,4 +1,4 @@
-"""Recurrent layers of all dialects, fast: the inputs of a block of time steps in one product, then step after step.
+"""Fast recurrent layers of all dialects: one product for the inputs of a block of time steps, then step after step.
 
 A block's projected inputs stay in the cache. The views of every step are bound once, when the net is planned.
 """

@@ -1,4 +1,4 @@
-"""Sums, means and maxima of slices of rows that begin and end anywhere: what PyTorch's EmbeddingBag is in ONNX."""
+"""Sums, means and maxima of slices of rows that begin and end anywhere: PyTorch's EmbeddingBag in ONNX."""
 
 from __future__ import annotations
 

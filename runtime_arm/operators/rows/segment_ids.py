@@ -1,7 +1,7 @@
 """Reductions of segments that are named by ids: Caffe2's SortedSegment*, UnsortedSegment*, and their Sparse forms.
 
 The inputs are X (rows), then weights if the name says Weighted, then indices of rows if it says Sparse, then the
-segment ids, one per row that takes part. Source: caffe2/operators/segment_reduction_op.h.
+segment ids, one per row that is reduced. Source: caffe2/operators/segment_reduction_op.h.
 """
 
 from __future__ import annotations

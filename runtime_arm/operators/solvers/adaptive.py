@@ -1,6 +1,6 @@
 """Solvers that scale each step by the size of its gradients: Adagrad, Adam, Adadelta, RmsProp, and Caffe's RMSProp.
 
-``rate`` is added, not subtracted, in Caffe2's: a negative one descends.
+Caffe2's solvers add ``rate`` times the step instead of subtracting it: a negative rate descends.
 """
 
 from __future__ import annotations

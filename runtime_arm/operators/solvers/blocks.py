@@ -1,8 +1,8 @@
-"""What the update operators share: their shapes, and how their kernels walk over tensors, a block at a time.
+"""The common parts of the update operators: their shapes, and kernels that process tensors block by block.
 
-A parameter may be larger than the caches. A block of every tensor that takes part, and of the scratch, fits: so each
-number is fetched once, although an update is a chain of many NumPy calls. Every output may lie in the memory of the
-input that it replaces, so a formula writes an output only after its last look at that input.
+A parameter may be larger than the caches. A block of every tensor involved, and of the scratch, fits: so each number is
+fetched once, although an update is a chain of many NumPy calls. Every output may use the memory of the input that it
+replaces, so a formula writes an output only after it has read that input for the last time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The count of iterations, as Caffe2 keeps it: Iter, AtomicIter, and the mutex that AtomicIter wants."""
+"""The count of iterations, as Caffe2 keeps it: Iter, AtomicIter, and the mutex that AtomicIter takes."""
 
 from __future__ import annotations
 

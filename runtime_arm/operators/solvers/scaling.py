@@ -1,5 +1,5 @@
-"""How large a step or a weight may be: ClipTensorByScaling, Lars, LearningRateAdaption, WeightScale; and solvers with
-one state for a whole tensor or two a number: Wngrad, Storm, Ftrl (Caffe2)."""
+"""Limits of steps and weights: ClipTensorByScaling, Lars, LearningRateAdaption, WeightScale; and solvers with one state
+for a whole tensor or two per number: Wngrad, Storm, Ftrl (Caffe2)."""
 
 from __future__ import annotations
 

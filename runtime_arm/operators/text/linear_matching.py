@@ -1,7 +1,7 @@
 """Regular expressions that match in linear time, where Python's own may take exponential time.
 
-All ways to match are followed at once, as by Thompson (Regular expression search algorithm, 1968). Python reads the
-pattern; what RE2 has no word for, such as references to groups, is refused.
+All possible matches are followed at once, as by Thompson (Regular expression search algorithm, 1968). Python parses the
+pattern; syntax that RE2 lacks, such as references to groups, is refused.
 """
 
 from __future__ import annotations

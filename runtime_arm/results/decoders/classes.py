@@ -1,4 +1,4 @@
-"""Classifiers: one score a class.
+"""Classifiers: one score per class.
 
 Parameters: ``scores`` says what the numbers are: "probabilities", "softmax" (logits that softmax turns into
 probabilities), "logits" (shown as they are), "independent" (probabilities of classes that do not exclude each other),

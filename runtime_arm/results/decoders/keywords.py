@@ -1,4 +1,4 @@
-"""Nets that tell in each window of a sound what is heard: words, instruments, noises.
+"""Nets that classify each window of a sound: words, instruments, noises.
 
 Output: (1, classes) for a window, or (windows, classes). Parameters: ``scores`` as for classes; ``sound``, how a sound
 is cut into windows (``runtime_arm.app.hearing``); ``silence``, labels that are no event.

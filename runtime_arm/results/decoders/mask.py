@@ -1,6 +1,6 @@
-"""Nets that say of every pixel what it belongs to, such as DeepLab.
+"""Nets that classify every pixel, such as DeepLab.
 
-Output: scores (1, classes, rows, columns), or with the classes last; one score a pixel tells foreground from
+Output: scores (1, classes, rows, columns), or with the classes last; one score per pixel separates foreground from
 background; integers are the classes themselves. Parameters: ``last``, whether classes come last; ``scores``, of one
 score a pixel: "probabilities" or "logits"; ``names`` of background and foreground; ``indices``, whether the output
 holds classes.

@@ -1,6 +1,6 @@
-"""MTCNN (Zhang et al., 2016): three nets, each of which sorts out and refines what the one before it found.
+"""MTCNN (Zhang et al., 2016): three nets, each of which filters and refines the windows of the one before it.
 
-P-Net looks at every place of the picture in many sizes, R-Net and O-Net at what was found, cut out. ``stage`` says
+P-Net looks at every place of the picture in many sizes, R-Net and O-Net at the windows found, cut out. ``stage`` says
 which net it is; ``transposed``, whether it takes columns before rows, as the authors' nets do, which were trained by
 MATLAB. Outputs: scores (n, 2, ...), boxes (n, 4, ...) and, of O-Net, points (n, 10), relative to each window.
 """

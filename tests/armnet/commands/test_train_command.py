@@ -80,7 +80,7 @@ def test_memory_is_said_and_bounded(place: Path, capsys: pytest.CaptureFixture[s
         out, err = capsys.readouterr()
         found.append((json.loads(out), weights_of(Pair.load(place / "out"))))
         assert "a step takes" in err
-        assert "kept for the way back" in err
+        assert "kept for the backward pass" in err
     assert [facts["memory"]["arena"] for facts, _ in found] == [arena] * 3
     for facts, weights in found[1:]:
         assert facts["epochs"] == found[0][0]["epochs"]

@@ -1,4 +1,4 @@
 """Ways to convolve with the channels first inside: for deep layers of few pixels, where BLAS multiplies small matrices.
 
-The blobs lie in ``Tiles``, with the channels last, all the same: each way transposes what it reads and what it writes.
+The blobs are still in ``Tiles``, with the channels last: each way transposes its input and its output.
 """

@@ -1,4 +1,4 @@
-"""How a separable block is cut into strips: what lies where, of the image that is filtered and of the results.
+"""How a separable block is cut into strips: the places of the filtered image and of the results.
 
 The kernel is in ``kernel.py``.
 """

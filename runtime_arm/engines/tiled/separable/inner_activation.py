@@ -1,4 +1,4 @@
-"""The activation of a convolution whose results do not leave the cache, channel by channel as they lie there."""
+"""The activation of a convolution whose results stay in the cache, stored channel by channel."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """TOEPLITZ: the convolutions of a separable block at once: a dense one, a depthwise one, and one of 1x1.
 
-They are named expand, depthwise and project; expand or project may be missing. They go through the image together,
-strip by strip, so that what lies between them, often several times as large as what goes in and comes out, never leaves
-the cache. It lies channel by channel, so that the depthwise convolution is a product of matrices, too (see
-``toeplitz.py``). For a strip of some rows of tiles of 2 x 2 pixels, with the rows above and below that it meets:
+They are named expand, depthwise and project; expand or project may be missing. They process the image together, strip
+by strip, so that the blobs between them, often several times as large as input and output, never leave the cache. These
+are stored channel by channel, so that the depthwise convolution is a product of matrices, too (see ``toeplitz.py``).
+For a strip of some rows of tiles of 2 x 2 pixels, with the rows above and below that it reads:
 
     columns   what expand meets of X, (planes, K + 1, positions)   copies; row K is one inside of the image and zero
                                                               outside: it brings the bias, and outside all stays zero

@@ -1,5 +1,5 @@
-"""The options of SeparableBlock, and those of a depthwise convolution alone that runs as one: what they can read and
-write, and what they take."""
+"""The options of SeparableBlock, and of a depthwise convolution alone that runs as one: their layouts and their
+cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caffe2's Int8Quantize and Int8Dequantize, and what all Int8 operators require of quantised blobs.
+"""Caffe2's Int8Quantize and Int8Dequantize, and the requirements of all Int8 operators for quantised blobs.
 
 Such a blob is uint8 and carries its scale and zero point; images are (N, H, W, C). An operator states the quantisation
 of its output by the arguments Y_scale (1) and Y_zero_point (0). Results are exact in integers. Source:

@@ -2,8 +2,8 @@
 
     Y = clamp(round(sum of (X - x_zero)(W - w_zero) + b) * (x_scale * w_scale / Y_scale)) + Y_zero_point)
 
-b is int32 and its scale is taken as x_scale * w_scale, whatever it carries. The multiplier, float32, must be less than
-1. Operators whose names end in Relu clamp at the output's zero point.
+b is int32, and its scale is always taken as x_scale * w_scale, even if it states another. The multiplier, float32, must
+be less than 1. Operators whose names end in Relu clamp at the output's zero point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions of int16 as TensorFlow Lite interpolates them, exact to the last bit.
 
-A table holds the function at 513 points, 128 integers apart. Each value is moved by half of what the line to the next
-one misses in the middle, so that errors on both sides are alike. Between the points the function is a line of integers.
+A table holds the function at 513 points, 128 integers apart. Each value is moved by half the error in the middle of the
+line to the next one, so that errors on both sides are similar. Between the points the function is a line of integers.
 Source: LiteRT, kernels/internal/common.h (LUTPopulate, LUTLookup).
 
 Sigmoid and hyperbolic tangent share a table of the sigmoid at 256 points, 1/24 apart. Source: LiteRT,

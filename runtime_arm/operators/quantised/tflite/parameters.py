@@ -1,4 +1,4 @@
-"""What TensorFlow Lite's quantised operators share: scales and zero points as arguments, fused activations.
+"""Conventions of TensorFlow Lite's quantised operators: scales and zero points as arguments, fused activations.
 
 Domain "tflite". Blobs are plain arrays of integers; image blobs are (N, H, W, C). An integer q of an operand P stands
 for the real  P_scale * (q - P_zero_point). Both are arguments of every operator that needs them; scales are float32.

@@ -2,11 +2,11 @@
 
     Y = clamp(round(sum of (X - X_zero_point) (W - W_zero_point) + B) * (X_scale * W_scale / Y_scale)) + Y_zero_point)
 
-``W_scales`` holds one scale, or one per filter, of any sign. W has the type of X, and B is int32; but to an X of int16
-belong a W of int8 and a B of int64, in fully connected layers also a W of int16 and a B of int32. The scale of B is
-X_scale * W_scale. The product of the scales is a double; for convolutions of uint8 and for W of int16 it is rounded to
-float32. Fully connected layers multiply by it as a double unless W is int16, the others in fixed point, of 16 bits for
-int16 (see ``rounding.py``). Source: LiteRT's kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and
+``W_scales`` holds one scale, or one per filter, of any sign. W has the type of X, and B is int32; but with an X of
+int16, W is int8 and B int64, or in fully connected layers also W int16 and B int32. The scale of B is X_scale *
+W_scale. The product of the scales is a double; for convolutions of uint8 and for W of int16 it is rounded to float32.
+Fully connected layers multiply by it as a double unless W is int16, the others in fixed point, of 16 bits for int16
+(see ``rounding.py``). Source: LiteRT's kernel_util.cc, reference/conv.h, reference/integer_ops/conv.h and
 fully_connected.h, and LiteRT 2.3.0 itself.
 """
 

@@ -1,7 +1,8 @@
 """TensorFlow Lite's recurrent layers of integers: SVDF, and LSTM of int8 with cells of int16. Exact to the last bit.
 The LSTM computes with quotients of scales in float32.
 
-X: (T, N, I), or with ``time_major`` 0 (N, T, I), or (N, I) for a single step; Y likewise. States go in and out.
+X: (T, N, I), or with ``time_major`` 0 (N, T, I), or (N, I) for a single step; Y likewise. States are inputs and
+outputs.
 
 Source: LiteRT, kernels/svdf.cc with internal/reference/svdf.h, kernels/lstm.cc and lstm_eval.cc with
 internal/reference/portable_tensor_utils.cc.

@@ -1,8 +1,8 @@
 """INT8: TensorFlow Lite's LSTM and SVDF of integers, to the last bit. Sums are exact in float32, or else in float64.
 
-Of an LSTM, the inputs of a block of time steps meet the weights of all gates in one product, the states of a step in
-another. Gates lie as o, i, f, g, with the cells behind them, as those of the float LSTM do: pairs that are multiplied
-lie side by side.
+In an LSTM, one product multiplies the inputs of a block of time steps with the weights of all gates, and another one
+the states of a step. Gates are stored as o, i, f, g, followed by the cells, as in the float LSTM: pairs that are
+multiplied are neighbours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorFlow Lite's LOG_SOFTMAX and L2_NORMALIZATION of rows. (SOFTMAX is in softmax.py.)
 
-Both are exact to the last bit. Differences to a row's maximum have few values, so what LOG_SOFTMAX makes of them is
-computed once for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h, integer_ops/l2normalization.h and
+Both are exact to the last bit. Differences to a row's maximum have few values, so the result of LOG_SOFTMAX is computed
+once for each. Source: LiteRT, internal/reference/integer_ops/log_softmax.h, integer_ops/l2normalization.h and
 reference/l2normalization.h.
 """
 

@@ -1,7 +1,7 @@
 """TensorFlow Lite's quantised SOFTMAX: exponentials in fixed point, exact to the last bit.
 
 For an X of int16 see softmax_int16.py. Else X is 8-bit, Y is 8-bit or int16. Differences to the row's maximum, times
-X_scale * beta, are numbers in Q5.26; those below -2**5 count as nothing. The sum of their exponentials is in Q12.19.
+X_scale * beta, are numbers in Q5.26; those below -2**5 count as 0. The sum of their exponentials is in Q12.19.
 Source: LiteRT, tflite/kernels/activations.cc and internal/reference/softmax.h.
 """
 
