@@ -174,8 +174,10 @@ def clear(folder: Path) -> int:
 
 
 def _make_room(root: Path, allowed: int, coming: Path) -> None:
-    """Removes the least recently used entries until the rest and ``coming`` fit the limit, and leftovers of killed
-    processes."""
+    """Removes leftovers of killed processes, and the least recently used entries until the rest take ``allowed`` bytes.
+
+    The entry ``coming`` does not count.
+    """
     found: List[Entry] = []
     for room in ROOMS:
         for path in _paths(root / room):

@@ -1,4 +1,6 @@
-"""TensorFlow Lite's integer pools. INT8: averages, by exact sums in float32 and a division in float64. NUMPY: maxima.
+"""Pools of TensorFlow Lite's integers. INT8: averages, by exact sums of taps in float32 and a division in float64.
+
+NUMPY: maxima, by the kernel of all max pools.
 """
 
 from __future__ import annotations
