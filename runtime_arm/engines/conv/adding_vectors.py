@@ -51,7 +51,7 @@ def _saxpy() -> Optional[_Saxpy]:
 
 
 def add(out: Array, source: Array) -> Step:
-    """The step out += source, of float32 arrays of equal shape that stay where they are, by whoever is faster."""
+    """The step out += source, of float32 arrays of equal shape that stay where they are, by the faster of the two."""
     joined = out.flags.c_contiguous and source.flags.c_contiguous and out.shape == source.shape
     if joined and source.flags.writeable and out.size >= LEAST and pays():
         return add_multiple(out, 1.0, source)
@@ -59,7 +59,7 @@ def add(out: Array, source: Array) -> Step:
 
 
 def add_planes(out: Array, source: Array) -> Iterator[Step]:
-    """The steps of the same for arrays whose first dimensions may lie apart."""
+    """The same, as steps, for arrays that need not be contiguous in their first dimensions."""
     apart = out.ndim - 1 if pays() else 0
     while apart and out[(0,) * (apart - 1)].flags.c_contiguous and source[(0,) * (apart - 1)].flags.c_contiguous:
         apart -= 1

@@ -65,7 +65,7 @@ def _turned(op: OperatorDef, shape: Shape) -> List[Shape]:
 
 
 def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """The columns of a block, its outputs from several images; the two of ``WeightSum``; the filters turned round."""
+    """The columns of a block, its outputs from several images; the two of ``WeightSum``; the flipped filters."""
     dtype = outputs[0].dtype
     shape = shape_of(op, inputs)
     cut, back = Cut(shape, dtype.itemsize), _turned(op, shape)
@@ -140,7 +140,7 @@ def _channels_in_front(image: Array, shape: Shape, window: Window) -> Array:
 
 
 def _turned_steps(call: Call, cut: Cut, dx: Array) -> Iterator[Step]:
-    """dX = W' K', with the columns K' of dY: ``cut`` is that of the turned convolution."""
+    """dX = W' K', with the columns K' of dY: ``cut`` is that of the flipped convolution."""
     (_, w, dy), (room, several, *_, spare) = call.inputs, call.scratch
     shape, kernel = cut.shape, cut.window.kernel
     filters = shaped(spare, shape.group, shape.inner, *kernel, shape.outer)

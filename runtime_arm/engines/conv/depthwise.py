@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 LINES_NBYTES = 1 << 18  # of a block's lines, which share a second-level cache with X and Y; at least one strip
 STRIP_ROWS = 4  # with more rows T has more zeros, with fewer each product is smaller; measured: 2 and 7 are slower
-SHORT_IMAGE = 8  # up to so many output rows are one strip: calls would cost more than the zeros
+SHORT_IMAGE = 8  # up to this many output rows are one strip: calls would cost more than the zeros
 LEAST_COLUMNS = 10  # of an output row; shorter lines cost more to copy than IM2COL's runs (measured at 7)
-FLAT = 6  # a multiply in a product with STRIP_ROWS rows takes so many times as long (measured from 5x5 on: 5.5 to 14)
+FLAT = 6  # a multiply in a product with STRIP_ROWS rows takes this many times as long (measured from 5x5 on: 5.5 to 14)
 
 
 class Block(NamedTuple):
@@ -172,7 +172,7 @@ def _bind(call: Call, strips: Strips, band: Array, block: Block) -> List[Step]:
 
 
 def strips_under(lines: Array, strips: Strips, first: int, count: int, rows: int) -> Array:
-    """What lies under ``count`` strips from output row ``first`` on: (channels, 1, count, lines, output columns)."""
+    """The lines under ``count`` strips from output row ``first`` on: (channels, 1, count, lines, output columns)."""
     step, line = lines.strides[1] * strips.window.stride[0], lines.strides[2]
     view: Array = as_strided(
         lines[:, first * strips.window.stride[0] :],

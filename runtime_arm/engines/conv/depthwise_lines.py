@@ -144,7 +144,7 @@ class Lines:
                     yield copy(margin, ZERO)
 
     def moved(self, lines: Array, tap: int) -> Array:
-        """What a row of the kernel meets of a block's lines: (C, kernel columns, elements)."""
+        """The part of a block's lines that a row of the kernel reads: (C, kernel columns, elements)."""
         _, height, width = lines.shape[3:]
         begin = (self.rows.shifts[tap] - min(self.rows.shifts)) * width
         count = (lines.shape[3] * height - self.rows.reach) * width

@@ -82,7 +82,7 @@ class Volumes:
             yield Phase(number, tuple(taps), first, tuple(axis.shifts[tap] - first for tap in taps))
 
     def lines_of(self, strips: int) -> int:
-        """How many lines lie under so many strips."""
+        """How many lines are under this many strips."""
         stride, reach = self.window.stride[0], (self.window.kernel[0] - 1) * self.window.dilation[0]
         return ((strips * self.strip - 1) * stride + reach + 1) * self.window.kernel[2]
 
@@ -171,7 +171,7 @@ def _bind(call: Call, volumes: Volumes, bands: Sequence[Array], block: Block) ->
 
 
 def _fill(lines: Array, x: Array, volumes: Volumes, block: Block, phase: Phase) -> Iterator[Step]:
-    """Copies what lies under a block into the lines of a phase, and zeros around it."""
+    """Copies the pixels under a block into the lines of a phase, with zeros around them."""
     window, stride = volumes.window, volumes.window.stride[1]
     begin = block.strips[0] * volumes.strip * window.stride[0] - window.head[0]
     frames = _inside(begin, lines.shape[1], window.image[0])
@@ -195,7 +195,7 @@ def _inside(begin: int, count: int, most: int) -> slice:
 
 
 def _strips_under(lines: Array, volumes: Volumes, strips: int) -> Array:
-    """What lies under each strip: (channels, 1, strips, lines, pixels)."""
+    """The lines under each strip: (channels, 1, strips, lines, pixels)."""
     step = lines.strides[1] * volumes.window.stride[0] * volumes.strip
     pixels = lines.shape[3] * lines.shape[4]
     view: Array = as_strided(

@@ -28,7 +28,7 @@ FORMULA_PASSES = 4  # of Swish, HardSwish, PRelu
 
 
 def finish(call: Call, y: Array, channels_last: bool, filters: slice = slice(None)) -> List[Step]:
-    """The steps that follow a block of a convolution's products, which lie in ``y``, a view of its output.
+    """The steps that follow a block of a convolution's products, which are in ``y``, a view of its output.
 
     y: (..., M, pixels), with ``channels_last`` (..., pixels, M). filters: those that M stands for, among all.
     """
@@ -123,7 +123,7 @@ def operand_of(call: Call) -> Optional[Array]:
 
 
 def _input_behind(call: Call, offset: int) -> Optional[Array]:
-    """The input so many places behind that of the addend."""
+    """The input this many places after the addend."""
     fusion = lookup(call.op).fusion
     if fusion is None or fusion.addend is None:
         return None

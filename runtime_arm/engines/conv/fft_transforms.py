@@ -63,7 +63,7 @@ def frequencies(period: Period) -> int:
 
 
 class Spectrum:
-    """Where each kind of complex number lies among all of them, and which real numbers make it.
+    """The place of each kind of complex number among all of them, and the real numbers that make it.
 
     Real spectra: (p, q, ...), planes: (3, frequencies, ...), the further dimensions the same.
     """

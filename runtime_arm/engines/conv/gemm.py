@@ -32,7 +32,7 @@ SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # for so few rows, packing a matrix takes
 
 
 class Panels:
-    """A constant (batch, K, N) or (K, N), ready for products with about so many rows.
+    """A constant (batch, K, N) or (K, N), ready for products with about this many rows.
 
     panel: the hint of that name (see ``registry/engine_wishes.py``). None, or a number that does not divide N, leaves
     the width to ``panel_width``. shares: the number of workers that share the panels.
@@ -95,7 +95,7 @@ class Panels:
 
     @property
     def can_add(self) -> bool:
-        """Whether products can be added to what lies in their place: of one matrix that is not cut into panels."""
+        """Whether products can be added to the content of their target: if one matrix is not cut into panels."""
         from runtime_arm.engines.conv import adding_products
 
         whole = self.batch == 1 and not self._most and self._panels.dtype == np.float32

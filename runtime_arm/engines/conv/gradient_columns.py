@@ -22,7 +22,7 @@ from runtime_arm.registry.steps import Step, copy, multiply, shaped
 
 FEW = 512  # pixels of a block, if its columns take no more than MOST_NBYTES
 MOST_NBYTES = 4 << 20
-NARROW = 128  # up to so many rows the first operand of a product should be the one with more
+NARROW = 128  # up to this many rows the first operand of a product should be the one with more
 
 # What takes how long, relative to copying an element into the columns (measured at 7 to 56 pixels a side):
 SCATTERED, TURNED, MULTIPLY = 2.8, 3.5, 0.07  # adding an element of the columns to dX, turning one of W, a multiply
@@ -72,9 +72,9 @@ def shape_of(op: OperatorDef, inputs: Specs) -> Shape:
 
 
 def turned(shape: Shape) -> List[Shape]:
-    """The convolution that makes dX of dY and of the filters turned round, if there is one and it pays; else nothing.
+    """The convolution that makes dX of dY and the flipped filters, if there is one and it pays; else nothing.
 
-    Its columns are copies of dY, where ``scatter`` reads, adds and writes; but the filters have to be turned.
+    Its columns are copies of dY, whereas ``scatter`` reads, adds and writes; but the filters have to be flipped.
     """
     three = shape.window.in_three()
     assert three is not None
@@ -150,7 +150,7 @@ class Cut:
 
 class WeightSum:
     """dW, the sum over all blocks of E K^T: (group, outer, terms). Where E has few rows, K E^T is computed, which BLAS
-    does faster. buffers: for that, and for what a block adds, of ``sizes``."""
+    does faster. buffers: for that, and for the contribution of a block, of ``sizes``."""
 
     def __init__(self, cut: Cut, dw: Array, buffers: Sequence[Array]) -> None:
         shape = self._shape = cut.shape

@@ -31,7 +31,7 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply
 
 COLUMN_NBYTES = 1 << 20  # about a second-level cache; but a block has at least one row of the output
-SLIM = 32  # a multiply takes so many times as long in a product with one filter: BLAS packs as much for it
+SLIM = 32  # a multiply takes this many times as long in a product with one filter: BLAS packs as much for it
 
 
 class Block(NamedTuple):
@@ -195,7 +195,7 @@ def _channels_last(call: Call, columns: Columns, block: Block) -> List[Step]:
 
 
 def pixels_of(block: Block, window: Window) -> slice:
-    """Where the block's outputs lie among those of an image."""
+    """The places of the block's outputs among those of an image."""
     _, rows, columns = window.output
     first = (block.slices[0] * rows + block.rows[0]) * columns
     last = ((block.slices[1] - 1) * rows + block.rows[1]) * columns

@@ -15,7 +15,7 @@ from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import in_turn, multiply
 
 FEW_PIXELS = 64  # of a worker: with so few, reading many filters takes as long as multiplying with them
-SLIM = 16  # if there are so many times as many pixels as filters, workers split the pixels: few filters multiply slowly
+SLIM = 16  # if pixels outnumber filters by this factor, workers split the pixels: few filters multiply slowly
 
 # Costs an element in multiplies of a large matrix product, fitted to layers from 8@64 to 512@28: a contiguous pass or
 # copy by NumPy takes the time of 10, a copy with a stride that of 60.
@@ -23,9 +23,11 @@ PASS, STRIDED = 10, 60
 
 
 def weight_cost() -> int:
-    """What it takes to read a weight from memory, in multiplies: more where wide vectors multiply faster. Measured with
-    AVX-512, from SqueezeNet to ResNet-50: 14 to 26 are equally good, 6 is up to 5 % slower. Where BLAS multiplies
-    number by number, 2 is what packing takes in instructions."""
+    """The cost of reading a weight from memory, in multiplies: higher where wide vectors multiply faster.
+
+    Measured with AVX-512, from SqueezeNet to ResNet-50: 14 to 26 are equally good, 6 is up to 5 % slower. 2 is the
+    cost of packing, in instructions, if BLAS multiplies number by number.
+    """
     if gemm.multiplies_scalars():
         return 2
     return 20 if gemm.multiplies_small() else 6

@@ -18,7 +18,7 @@ MOST_OUTLYING = 2.0**12  # times the mean of the other weights: half of the digi
 
 
 def outweighs(bias: Array, filters: Array) -> bool:
-    """Whether a bias is too large beside the products of filters (M, ...)."""
+    """Whether a bias is too large compared with the products of filters (M, ...)."""
     rows = filters.reshape(len(filters), -1)
     return bool(np.abs(bias).max() > MOST * np.sqrt(np.einsum("mk,mk->m", rows, rows).max()))
 
@@ -30,7 +30,7 @@ def bias_behind(shift: Array, weights: Array, bias: Optional[Array]) -> Array:
 
 
 def has_outlier(weights: Array) -> bool:
-    """Whether one weight is too large beside the others; zeros do not count, and a weight without others is none.
+    """Whether one weight is too large compared with the others; zeros do not count, and a single weight never is.
     Weights whose squares overflow count as such: several of them may hide each other.
 
     Mostly a quick look is enough: since no weight is larger than the largest one, the sum of sizes is at least the sum

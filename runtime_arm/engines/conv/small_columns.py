@@ -157,7 +157,7 @@ class SmallColumns(NamedTuple):
         return [*steps, *_finish(call, whole, pixels.reshape(len(image), -1, filters).swapaxes(1, 2))]
 
     def _gathered(self, call: Call) -> Tuple[List[Step], Array, Array]:
-        """The steps that fill the columns, a row for each pixel; those columns, and room for products beside them."""
+        """The steps that fill the columns, a row for each pixel; those columns, and room for products after them."""
         steps, padded = self._pad(call)
         buffer, windows = self._columns(call), self._windows(padded)
         columns = shaped(buffer, self.pixels, self.convolution.terms)
@@ -197,7 +197,7 @@ class SmallColumns(NamedTuple):
         return [whole] if stays or padded.size == image.size else [copy(memory, ZERO), whole], padded
 
     def _windows(self, padded: Array) -> Array:
-        """A view (N, rows, columns, kh, kw, C) of what lies under the kernel in (N, H, W, C)."""
+        """A view (N, rows, columns, kh, kw, C) of the pixels under the kernel in (N, H, W, C)."""
         window, (image, down, across, channel) = self.window, padded.strides
         steps = [stride * size for stride, size in zip(window.stride, (down, across))]
         taps = [dilation * size for dilation, size in zip(window.dilation, (down, across))]
@@ -219,7 +219,7 @@ def _finish(call: Call, whole: Array, products: Array) -> List[Step]:
     """Bias, addend and activation. whole: Y as (N, M, pixels). products: of the same shape, perhaps turned round, which
     the first of the passes undoes.
 
-    The numbers of each channel are repeated for all of its pixels, for short rows take several times as long.
+    The numbers of each channel are repeated for all of its pixels, because short rows take several times as long.
     """
     tail = Activation(call, whole, 1)
     bias, addend = bias_of(call), addend_of(call)

@@ -142,7 +142,7 @@ def tile_work(convolution: Convolution, tile: int, changing: bool = False) -> Wo
 
 
 def open_tiles(op: OperatorDef, taps: int = TAPS) -> List[int]:
-    """The square tiles that the operator leaves open for so many taps; the least exact one, and those for more than 3
+    """The square tiles that the operator leaves open for this many taps; the least exact one, and those for more than 3
     taps, are open only if it asks for them."""
     if taps != TAPS and not wanted_engines(op).get("WINOGRAD"):
         return []
@@ -223,7 +223,7 @@ def winograd(call: Call) -> Run:
 
 
 def transform_step(tiling: Tiling, w: Array, filters: Array, turned: bool = False) -> Step:
-    """U = G w G^T, (frequencies, M, C), of the filters (M, C, r, r), or of the same turned round."""
+    """U = G w G^T, (frequencies, M, C), of the filters (M, C, r, r), or of the flipped ones."""
     once = transforms(tiling.tile, tiling.taps).filter
     both = np.kron(once, once).astype(w.dtype)
     both = np.ascontiguousarray(both[:, ::-1]) if turned else both

@@ -27,7 +27,7 @@ from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
 
 TAPS = 3  # unless another number is given
-SMALL = 3  # a multiply in a product with a matrix of a few rows takes so many times as long
+SMALL = 3  # a multiply in a product with a matrix of a few rows takes this many times as long
 SUMMED = 6  # multiplies that a number of a transform takes by sums (see ``tiled/summed/transforms.py``)
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # F(m, r) takes the first m + r - 2: m is even
 AT_ONCE = 2048  # filters that are transformed at once: their float64 stays in the second-level cache

@@ -225,7 +225,7 @@ class _Found:
         self.add, self.away, self.scale = np.zeros((3, filters), np.float32)
 
     def settle(self, rule: Rule, sums: Sums, about: bool) -> None:
-        """Filters of zeros, as training leaves some: what the rule makes of their offset is added to nothing."""
+        """Filters of zeros, as training leaves some: their result is the rule applied to their offset."""
         dead = np.flatnonzero((sums.lowest == 0) & (sums.highest == 0))
         if len(dead):
             multiplier = np.broadcast_to(rule.multiplier, len(sums.offset))[dead]
@@ -306,6 +306,6 @@ def _is_about(rule: Rule) -> bool:
 
 
 def _moved(numbers: Array, places: int) -> Array:
-    """The neighbours of float32 numbers that are so many units in the last place larger."""
+    """The float32 numbers that are this many units in the last place larger."""
     bits = numbers.view(np.int32)
     return np.asarray(np.maximum(bits + np.int32(places), 0).view(np.float32))

@@ -108,7 +108,7 @@ class Columns:
 
 
 def columns_first(weights: Array, group: int, arithmetic: Arithmetic, rows: int) -> Slices:
-    """Slices of weights as the right factor of columns: (group, terms, M / group), for about so many rows."""
+    """Slices of weights as the right factor of columns: (group, terms, M / group), for about this many rows."""
     panel = None if arithmetic.dtype == np.float32 else 0
     slices = slices_of(weights, group, arithmetic.slice_terms, arithmetic.dtype)
     return [(part, Panels(factor.swapaxes(1, 2), rows, panel)) for part, factor in slices]

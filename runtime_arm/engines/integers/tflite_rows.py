@@ -105,7 +105,7 @@ class Block(NamedTuple):
 
 
 def row_blocks(batch: int, window: Window, channels: int, row_nbytes: int, workers: int = 1) -> List[Block]:
-    """All blocks of a layer; ``row_nbytes`` is what an output row needs beside its sums of ``channels``.
+    """All blocks of a layer; ``row_nbytes`` is what an output row needs besides its sums of ``channels``.
 
     Each worker gets as many, if there are enough; none is larger than for one worker.
     """
@@ -139,7 +139,7 @@ class Rows:
     def __init__(self, window: Window, channels: int, repeat: int, step: int):
         self._window, self._channels, self._repeat, self._step = window, channels, repeat, step
         reach = (window.kernel[1] - 1) * window.dilation[1] + 1
-        self._parts = min(step, reach)  # no tap meets those behind
+        self._parts = min(step, reach)  # no tap reads the columns after them
         self._width = -(-((window.output[1] - 1) * window.stride[1] + reach) // step)
 
     def shape(self, rows: int) -> Shape:
@@ -149,7 +149,7 @@ class Rows:
         return self._parts, reach, self._width, self._channels * self._repeat
 
     def fill(self, image: Array, buffer: Array, first: int, padding: int) -> Iterator[Step]:
-        """Converts what lies under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
+        """Converts the pixels under the output rows from ``first`` on into the buffer. image: (H, W, C) integers."""
         height, width = self._window.image
         pad = np.full((), padding, np.float32)
         top, left = first * self._window.stride[0] - self._window.head[0], self._window.head[1]

@@ -168,7 +168,7 @@ def _cut(image: Array, phases: Phases, buffer: Array) -> Iterator[Step]:
 
 
 def _flat(buffer: Array, count: int, size: int) -> List[Array]:
-    """So many arrays of this size that lie one behind the other in a buffer."""
+    """This many arrays of this size, one after the other in a buffer."""
     return [buffer[size * at : size * (at + 1)] for at in range(count)]
 
 

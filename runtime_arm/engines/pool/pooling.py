@@ -29,8 +29,8 @@ from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, copy, in_turn, multiply
 
-BLOCK_NBYTES = 1 << 18  # of what lies between the passes; X and Y of the block share the second-level cache with it
-STRETCH = 64  # beginning with the next row takes a pass as long as so many elements
+BLOCK_NBYTES = 1 << 18  # of the results between the passes; X and Y of the block share the second-level cache with them
+STRETCH = 64  # starting the next row takes a pass as long as this many elements
 
 Range = Tuple[int, int]
 
@@ -187,7 +187,8 @@ def _passes(
 
 
 def _sources(x: Array, window: Window, axes: Sequence[int], ranges: Sequence[Range]) -> List[Source]:
-    """What each tap of these dimensions meets of X, (planes, slices, rows, columns, inner), for ranges of outputs."""
+    """The part of X that each tap of these dimensions reads, (planes, slices, rows, columns, inner), for ranges of
+    outputs."""
     overlaps = [
         [window.overlap(axis, k, *range_) for k in range(window.kernel[axis])] for axis, range_ in zip(axes, ranges)
     ]

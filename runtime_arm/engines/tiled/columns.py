@@ -144,7 +144,7 @@ def multiply_strip(
     matrix_of: Callable[[Tuple[int, int]], Matrix],
     pooling: Optional[Pooling] = None,
 ) -> Iterator[Step]:
-    """The products of a strip, with what is added to them and what follows. matrix_of: the matrix of a plane."""
+    """The products of a strip, with the addends and the passes after them. matrix_of: the matrix of a plane."""
     adds = pooling is None and has_summands(call) and panels.can_add
     for plane, pieces in landings(call, target, biases, pooling, adds):
         matrix, copies = matrix_of(plane)

@@ -59,8 +59,10 @@ def constant_convolution(op: OperatorDef, inputs: Specs, shape: Shape) -> Option
 def dense_convolutions(
     op: OperatorDef, convolution: Convolution, inputs: Specs, y: TensorSpec, pooling: Optional[Pooling] = None
 ) -> Iterator[Option]:
-    """The options of a convolution of one group. With ``pooling``, those of a step whose output ``y`` is made of the
-    convolution's results."""
+    """The options of a convolution of one group.
+
+    With ``pooling``, those of a step whose output ``y`` is pooled from the convolution's results.
+    """
     x, stride = inputs[0], convolution.window.stride
     assert x is not None
     if convolution.group == 1 and stride[0] == stride[1]:
@@ -162,7 +164,7 @@ def _by_winograd(op: OperatorDef, x: TensorSpec, y: TensorSpec, pooling: Optiona
 
 
 def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Optional[Way]:
-    """WINOGRAD by tiles of so many columns, with the channels first where that is faster; None where such tiles are no
+    """WINOGRAD by tiles of this many columns, with the channels first if that is faster; None if such tiles are no
     use."""
     if gemm.multiplies_small():
         from runtime_arm.engines.tiled.planar.winograd import PlanarWinograd

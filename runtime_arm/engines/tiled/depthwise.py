@@ -116,8 +116,8 @@ def sums(
 ) -> Iterator[Step]:
     """The sums of a strip, without bias and activation, into ``target``, (positions, channels).
 
-    taps: ``taps_of`` the way. other: memory for as many sums, if X lies in tiles of several pixels. width: the columns
-    of the image, where what lies beside it need not be computed.
+    taps: ``taps_of`` the way. other: memory for as many sums, if X is in tiles of several pixels. width: the columns of
+    the image, if the columns outside it need not be computed.
     """
     most = max(1, _most_elements() // x.channels)
     for runs in _runs(strip, width, most, LEAST_RUN // x.channels):
@@ -185,7 +185,7 @@ def _sum(call: Call, x: Tiles, strip: Strip, runs: _Runs, taps: _Taps, weights: 
     down = taps.shifts[1] - taps.shifts[0] if len(taps.shifts) > 1 else 0
     right = taps.columns[1] - taps.columns[0] if len(taps.columns) > 1 else 0
     grid = as_strided(seen, (*weights.shape[:3], *seen.shape), (down * step, across, right * step, *seen.strides))
-    key = f"{taps.place} {runs.pixels}"  # what is padded, and so which tap lies where, may depend on the image
+    key = f"{taps.place} {runs.pixels}"  # the padding, and so the place of each tap, may depend on the image
     along = call.packed(key, lambda: np.tile(weights, runs.pixels))
     return partial(EINSUM, "abcxyn,abcn->xyn", grid, along, out=out)
 

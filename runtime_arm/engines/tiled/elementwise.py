@@ -18,14 +18,14 @@ from runtime_arm.registry.steps import ZERO, Step, copy
 
 
 def bind_elementwise(call: Call, kernel_run: Run, layout: Tiles) -> Run:
-    """Run the plain kernel over all of the memory, then clear what lies outside of the images: f(0) need not be 0."""
+    """Run the plain kernel over all of the memory, then clear everything outside the images: f(0) need not be 0."""
     y = call.outputs[0]
     clears = [copy(view, ZERO) for strip in layout.strips(layout.body) for view in layout.outside(y, strip)]
     return in_turn([kernel_run, *clears, *(copy(view, ZERO) for view in layout.borders(y))])
 
 
 def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
-    """The inputs side by side along the channels. What lies in its place already is left alone."""
+    """The inputs side by side along the channels. Inputs that are already in place are not copied."""
     steps: List[Step] = []
     begin = 0
     for memory, layout in zip(call.inputs, inputs):
@@ -37,7 +37,7 @@ def bind_concat(call: Call, inputs: Sequence[Tiles], output: Tiles) -> Run:
 
 
 def bind_mean(call: Call, layout: Union[Tiles, Planes]) -> Run:
-    """Output 0, (N, C, 1, 1) = the mean over each image. What lies outside of the images is zero and does not count."""
+    """Output 0, (N, C, 1, 1) = the mean over each image. Everything outside the images is zero and does not count."""
     x, y = call.inputs[0], call.outputs[0]
     tiles = layout.tiles if isinstance(layout, Planes) else layout
     count, pixels = tiles.tile**2, tiles.rows * tiles.pitch

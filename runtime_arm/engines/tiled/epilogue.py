@@ -252,7 +252,7 @@ def row_of(value: float) -> Array:
 
 
 def _without_ones(lines: Array) -> Array:
-    """Without axes of 1 in front of the last one: NumPy takes less time for operands of equal shapes."""
+    """Without axes of 1 before the last one: NumPy takes less time for operands of equal shapes."""
     return lines.squeeze(tuple(axis for axis, size in enumerate(lines.shape[:-1]) if size == 1))
 
 
@@ -262,6 +262,6 @@ def _flat(pixels: Array) -> Array:
 
 
 def rows_of(flat: Array, size: int) -> Iterator[Array]:
-    """Parts of at most so many elements of the last axis."""
+    """Parts of at most this many elements of the last axis."""
     for begin in range(0, flat.shape[-1], size):
         yield flat[..., begin : begin + size]

@@ -93,7 +93,7 @@ def _fits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
 
 
 def _layouts(depthwise: Convolution, x: Optional[TensorSpec], y: TensorSpec) -> Tuple[Tiles, Optional[Tiles]]:
-    """What lies between the two, and X; None if it fits none."""
+    """The layouts of the blob between the two, and of X; None if it fits none."""
     assert x is not None
     window, reach = depthwise.window, reach_of(depthwise)
     border = 1 if window.stride[0] > 1 else max(1, reach)
@@ -150,11 +150,11 @@ class FilteredProducts:
 
     @property
     def is_dense(self) -> bool:
-        """Whether Y has no positions beside the image."""
+        """Whether Y has no positions outside the image."""
         return self.multiplying.y.pitch < self.filtering.y.pitch
 
     def strips(self, workers: int = 1) -> List[ImageRows]:
-        """Rows of what lies between, of a size that suits the sums."""
+        """Rows of the blob between the two, of a size that suits the sums."""
         between = self.filtering.y
         most = max(1, self.filtering.elements // (between.channels * between.pitch))
         return image_rows(between, ranges(between.height, most, workers))

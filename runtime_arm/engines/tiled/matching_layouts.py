@@ -46,7 +46,7 @@ def skipping(x: TensorSpec, to: Tiles, window: Window, reach: int) -> Iterator[T
 
 
 def _holds(of: Tiles, to: Tiles, window: Window) -> bool:
-    """Whether all that the taps meet lies in the input's memory, also under positions outside of the images."""
+    """Whether everything that the taps read is in the input's memory, also for positions outside the images."""
     nearest = sum(of.neighbour(axis, -window.head[axis])[1] for axis in (0, 1))
     farthest = sum(
         of.neighbour(axis, (to.tile - 1) * s + (k - 1) * d - head)[1]

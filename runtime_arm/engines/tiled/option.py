@@ -17,7 +17,7 @@ TILES = (1, 2, 4)  # the sizes of tiles that blobs may lie in
 
 
 class Option(NamedTuple):
-    """One way to run an operator: the layouts of its inputs (None also for what has none) and of its outputs."""
+    """One way to run an operator: the layouts of its inputs (None also for those without one) and of its outputs."""
 
     inputs: Tuple[Layout, ...]
     outputs: Tuple[Layout, ...]

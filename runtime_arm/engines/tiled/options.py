@@ -29,11 +29,11 @@ from runtime_arm.registry.layouts import Layout, Planes, Tiles
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 
-SCATTERED = 100  # what an element takes that is copied alone, in multiplies of a large matrix product
+SCATTERED = 100  # the cost of an element that is copied alone, in multiplies of a large matrix product
 
 
 def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]) -> List[Option]:
-    """Every option but the plain kernel. None for what is not float32 of four dimensions."""
+    """Every option except the plain kernel; empty unless input and output are float32 of four dimensions."""
     kind = lookup(op).kind
     if kind is None or not (is_image(inputs[0]) and is_image(outputs[0])):
         return []

@@ -27,7 +27,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy, margins, shaped
 
 
 class _Taps(NamedTuple):
-    """Neighbouring taps that lie equally many rows or columns of tiles away, and the phase that the first one meets."""
+    """Neighbouring taps at the same distance in rows or columns of tiles, and the phase that the first one reads."""
 
     first: int
     many: int
@@ -54,7 +54,7 @@ class PhaseSplit:
         last = [k - 1 for k in window.kernel]
         self.below = self.tap(0, y.tile - 1, last[0])[0]  # rows that a strip meets below its own
         self.high = rows + self.below
-        self.left = -self.tap(1, 0, 0)[0]  # zeros in front of a row
+        self.left = -self.tap(1, 0, 0)[0]  # zeros before a row
         self.right = max(0, self.tap(1, y.tile - 1, last[1])[0])
         met = [y.image_tiles((phase, phase))[1] + self.tap(1, phase, last[1])[0] for phase in range(y.tile)]
         # positions of a row: those of the outputs, all columns of the image, and what the last tap meets beside them

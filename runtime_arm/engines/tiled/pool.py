@@ -28,7 +28,7 @@ from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step
 
-BLOCK_NBYTES = 1 << 19  # of what lies between the two passes over a strip
+BLOCK_NBYTES = 1 << 19  # of the results between the two passes over a strip
 
 
 def bind_planes(call: Call) -> Run:
@@ -87,7 +87,7 @@ def bind(call: Call, pool: Pool, combine: np.ufunc, x: Tiles, y: Tiles) -> Run:
 
 
 class _Tap(NamedTuple):
-    """What a row (axis 0) or column (axis 1) of the kernel meets: in which plane, which pixels, for which outputs."""
+    """The pixels that a row (axis 0) or column (axis 1) of the kernel reads: of which plane, and for which outputs."""
 
     axis: int
     plane: int
@@ -104,7 +104,7 @@ class _Tap(NamedTuple):
 
 
 def _meet(axis: int, window: Window, x: Tiles, y: Tiles, phase: int, outputs: Tuple[int, int]) -> List[_Tap]:
-    """What the outputs from ``begin`` to ``end`` of a plane meet, the middle of the kernel first."""
+    """The taps of the outputs from ``begin`` to ``end`` of a plane, the middle of the kernel first."""
     begin, end = outputs
     taps = []
     for tap in sorted(range(window.kernel[axis]), key=lambda tap: abs(2 * tap - window.kernel[axis] + 1)):

@@ -120,7 +120,7 @@ class Stem:
 
 
 class _Cut:
-    """A stem cut into strips of whole rows of tiles, whose columns and products take so many bytes."""
+    """A stem cut into strips of whole rows of tiles, whose columns and products take this many bytes."""
 
     def __init__(self, stem: Stem, block: int):
         self.convolution, self.y = stem.convolution, stem.y
@@ -145,7 +145,7 @@ class _Cut:
         return slice(self.window.stride[1] * self.column, self.rows) if second else slice(self.convolution.terms + 1)
 
     def taps(self, columns: Array) -> Iterator[Tuple[int, Array]]:
-        """Views of the rows in front of those of ones: the first kx and (kh, kw, C, rows of tiles, pitch)."""
+        """Views of the rows before those of ones: the first kx and (kh, kw, C, rows of tiles, pitch)."""
         begin, first, high = 0, 0, self.window.kernel[0]
         for wide in (self.window.kernel[1], self.window.stride[1])[: self.sharing]:
             rows = columns[begin : begin + wide * self.column]
@@ -173,7 +173,7 @@ def _with_bias(call: Call, cut: _Cut) -> List[Array]:
 
 
 def _products(a: Array, weights: Array, out: Array) -> Iterator[Step]:
-    """out = a @ weights, so many rows at a time that BLAS does not pack them; a is read transposed."""
+    """out = a @ weights, in groups of rows so small that BLAS does not pack them; a is read transposed."""
     rows, depth = a.shape
     most = SMALL_PRODUCT // weights.size if multiplies_small() else 0
     if most < LEAST_ROWS:

@@ -93,7 +93,7 @@ class WinogradStem:
         return Work(products + transform, 2 * PASS * REACH * self.terms * positions, amplification(TILE, 1, TAPS))
 
     def strips(self, block: int, workers: int = 1) -> List[ImageRows]:
-        """Strips of whole rows of tiles, whose columns and products take so many bytes."""
+        """Strips of whole rows of tiles, whose columns and products take this many bytes."""
         y = self.y
         most = max(1, block // (REACH * (self.terms + self.convolution.filters) * y.pitch * FLOAT32.itemsize))
         return image_rows(y, ranges(y.image_tiles((0, 0))[0], most, workers))
@@ -151,7 +151,7 @@ def _filters(w: Array) -> Array:
 
 def _rows(split: Array, spectrum: Array, wide: int) -> Iterator[Step]:
     """Fill ``spectrum``, (r, a, numbers), from S, (8, numbers). wide: how many numbers away the next row of tiles lies.
-    What would lie behind the last row is left out."""
+    Positions after the last row are left out."""
     matrix = transforms(TILE, TAPS).input.astype(split.dtype)
     own, next_tile = np.ascontiguousarray(matrix[:, :TILE]), np.ascontiguousarray(matrix[:, TILE:])
     for phase in range(STRIDE):

@@ -48,7 +48,7 @@ class Pooling(NamedTuple):
         return self.kernel[0] * self.kernel[1]
 
     def before(self, y: Tiles) -> Tiles:
-        """The layout of what is pooled into ``y``, as far as windows meet it: the positions are the same."""
+        """The layout of the blob that is pooled into ``y``, as far as windows reach: the positions are the same."""
         return y._replace(
             height=y.height * self.stride,
             width=y.width * self.stride,
@@ -57,7 +57,7 @@ class Pooling(NamedTuple):
         )
 
     def after(self, x: Tiles) -> Tiles:
-        """The layout of what the pool makes of ``x``; the inverse of ``before``."""
+        """The layout of the pool's result for ``x``; the inverse of ``before``."""
         return x._replace(
             height=x.height // self.stride,
             width=x.width // self.stride,
@@ -71,7 +71,7 @@ class Pooling(NamedTuple):
         return activation is None or activation.full_type == MAX or bool(limits_of(op))
 
     def steps(self, products: Array, results: Array) -> Iterator[Step]:
-        """From planes (tile, tile, positions, channels), which are overwritten, to those of what is pooled."""
+        """From planes (tile, tile, positions, channels), which are overwritten, to the pooled ones."""
         rows = products[:: self.stride]
         for ky in range(1, self.kernel[0]):
             yield partial(np.maximum, rows, products[ky :: self.stride], out=rows)

@@ -24,7 +24,7 @@ EVERYTHING = slice(None)
 
 
 def in_turn(steps: Sequence[Step]) -> Run:
-    """One function that runs all steps, in phases if barriers stand between them.
+    """One function that runs all steps, in phases if there are barriers between them.
 
     Before NumPy 2.3 a ufunc over rows that do not follow each other copies them into buffers of ``np.getbufsize()``
     elements, unless a buffer is no longer than a row. Here it never needs one, so the buffers are made as small as
@@ -48,7 +48,7 @@ def _in_small_buffers(steps: Sequence[Step]) -> Run:
 
 
 def block_nbytes(op: OperatorDef) -> int:
-    """Bytes of the blocks in which an operator works: what was measured, or what suits the caches."""
+    """Bytes of the blocks in which an operator works: as measured, or else as the caches suggest."""
     wanted = hint(op, BLOCK)
     return wanted if wanted is not None and LEAST_BLOCK <= wanted <= MOST_BLOCK else usual_block_nbytes()
 
@@ -81,14 +81,14 @@ class Target(NamedTuple):
 
 
 def clear_borders(call: Call, layout: Tiles) -> List[Step]:
-    """What belongs to no strip of output 0 becomes zero, if it is read; the first worker sees to it."""
+    """The part of output 0 in no strip becomes zero, if it is read; the first worker does it."""
     if call.worker > 0 or call.ragged:
         return []
     return [copy(view, ZERO) for view in layout.borders(call.outputs[0])]
 
 
 def clear(call: Call, layout: Tiles, strip: Strip, channels: slice = EVERYTHING) -> List[Step]:
-    """What lies outside of the images in a strip of output 0 becomes zero, if it is read."""
+    """The part of a strip of output 0 outside the images becomes zero, if it is read."""
     return [] if call.ragged else [copy(view, ZERO) for view in layout.outside(call.outputs[0][..., channels], strip)]
 
 
@@ -111,16 +111,16 @@ def image_rows(layout: Tiles, parts: Sequence[Tuple[int, int]]) -> List[ImageRow
 
 
 def strips_of(call: Call, layout: Tiles, most: int) -> Sequence[Strip]:
-    """This worker's strips, of at most so many positions."""
+    """This worker's strips, of at most this many positions."""
     return call.mine(layout.strips(most, call.workers))
 
 
 class Spectrum(NamedTuple):
-    """Where the transformed pixels of a strip lie, and which of them this worker makes.
+    """The place of a strip's transformed pixels, and which of them this worker makes.
 
     Workers that split the filters need the same pixels: each transforms a part of them for all. ``memory``: for all of
-    them. ``mine``: the part. ``meet``: steps between transforming and multiplying. ``room``: scratch for what follows
-    this worker's products, in which no spectrum lies by then.
+    them. ``mine``: the part. ``meet``: steps between transforming and multiplying. ``room``: scratch for the steps
+    after this worker's products, where no spectrum is by then.
     """
 
     memory: Array
@@ -130,7 +130,7 @@ class Spectrum(NamedTuple):
 
     @classmethod
     def of(cls, call: Call, buffer: int, count: int, filters: slice, most: int) -> Spectrum:
-        """In scratch buffer number ``buffer``, for ``count`` positions or channels, whatever workers split.
+        """In scratch buffer number ``buffer``, for ``count`` positions or channels, whichever the workers split.
 
         filters: this worker's, EVERYTHING where it computes all of a strip. most: numbers of ``room`` for each filter.
         The buffer holds either the spectrum or the room of all filters. Of several workers' buffers the first holds the

@@ -21,8 +21,10 @@ Result = Tuple[Array, List[Step]]  # what is computed, and how
 
 
 class Stretch(NamedTuple):
-    """So many ``numbers`` of every plane, from ``begin`` on. The next position of a row lies ``beside`` numbers on, the
-    next row ``below`` numbers."""
+    """This many ``numbers`` of every plane, from ``begin`` on.
+
+    The next position of a row is ``beside`` numbers on, the next row ``below`` numbers.
+    """
 
     begin: int
     numbers: int
@@ -71,7 +73,7 @@ def _transform(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -
 
 
 def _accumulated(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -> Iterator[Step]:
-    """The same, by products that are added to what lies in their place."""
+    """The same, by products that are added to the content of their target."""
     from runtime_arm.engines.conv.adding_products import add_products
 
     yield copy(y[:, 0], outside[0])
@@ -82,8 +84,10 @@ def _accumulated(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array)
 
 
 def accumulates() -> bool:
-    """Whether it is faster to add products to what lies in their place. Before it multiplies, a BLAS that packs clears
-    that place, number by number, and NumPy adds as slowly."""
+    """Whether it is faster to add products to the content of their target.
+
+    A BLAS that packs clears the target first, number by number, and NumPy adds as slowly.
+    """
     from runtime_arm.engines.conv import adding_products
 
     return not gemm.multiplies_small() and adding_products.can_add()
@@ -93,7 +97,7 @@ def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[A
     """The pixels, (tile rows, tile columns, count), from the products, (frequencies of rows, of columns, count), which
     lie in the first buffer.
 
-    pixels: where they are to lie; None leaves them in one of the buffers. at_once: by Kronecker's product of the two
+    pixels: where to write them; None leaves them in one of the buffers. at_once: by Kronecker's product of the two
     matrices, so that the products are read once.
     """
     high, wide, count = products.shape
@@ -123,7 +127,7 @@ def _back(matrix: Array, x: Array, y: Array) -> Iterator[Step]:
 
 
 def _at_once(both: Array, x: Array, y: Array) -> Iterator[Step]:
-    """y = both @ x, so many columns at a time that BLAS does not pack them."""
+    """y = both @ x, in groups of columns so small that BLAS does not pack them."""
     size = gemm.SMALL_PRODUCT // both.size // gemm.VECTOR * gemm.VECTOR
     whole = y.shape[1] // size * size
     if whole:

@@ -12,11 +12,11 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Way(Protocol):
-    """One way to run one convolution, and perhaps the max pool behind it, between two layouts.
+    """One way to run one convolution, and perhaps the max pool after it, between two layouts.
 
-    A way is a value object: its fields are the layouts and whatever else decides how it runs. It is made when layouts
-    are chosen, asked what it takes, and, if it is the cheapest, bound to buffers. ``convolution_options.py`` makes a
-    ``Kernel`` of it.
+    A way is a value object: its fields are the layouts and everything else that decides how it runs. It is made when
+    layouts are chosen, asked for its cost, and, if it is the cheapest, bound to buffers. ``convolution_options.py``
+    makes a ``Kernel`` of it.
     """
 
     @property
@@ -52,7 +52,7 @@ class Way(Protocol):
         """What it takes."""
 
     def scratch(self, op: OperatorDef) -> Sequence[TensorSpec]:
-        """The buffers that ``bind`` finds in ``call.scratch``; those of the activation come behind them."""
+        """The buffers that ``bind`` finds in ``call.scratch``; those of the activation come after them."""
 
     def hints(self, op: OperatorDef) -> Sequence[str]:
         """The hints with which it would run the operator otherwise than it does now."""

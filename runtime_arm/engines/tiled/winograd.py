@@ -135,7 +135,7 @@ class Winograd:
 
 
 def work_around(x: Tiles, y: Tiles, columns: int, tiles: int, products: Work) -> Work:
-    """What the products and the transforms of so many tiles take, of so many columns."""
+    """The cost of the products and the transforms of this many tiles, of this many columns."""
     outside = PASS * tiles * (x.tile + columns + 2) * x.channels  # the pixels outside of the tile are added
     return Work(
         products.multiplies + tiles * transform_multiplies(x.tile, columns, x.channels, y.channels),
@@ -178,7 +178,7 @@ def convolve(
 ) -> Result:
     """The pixels of a strip without what follows, (tile, tile, positions, M), and the steps that compute them.
 
-    filters: those that are ``mine``. pixels: where they are to lie; None leaves them in scratch.
+    filters: those that are ``mine``. pixels: where to write them; None leaves them in scratch.
     """
     front, reach, count, channels = call.scratch[0], x.tile + TAPS - 1, strip.size, x.channels
     scratch = Spectrum.of(call, 1, count, mine, reach * x.tile * count)

@@ -55,7 +55,7 @@ def attend64(
     """Y (B, H, S, E) in float64 for q (B, H, S, D), k (B, N, T, D), v (B, N, T, E), and the scores on the way.
 
     A key that the window hides has the probability 0, NaN or not, as have all keys of a row whose biases are -inf
-    throughout. sink (H): a logit beside those of the keys, which takes its share of the probability.
+    throughout. sink (H): a logit in addition to those of the keys, which takes its share of the probability.
     """
     groups = q.shape[1] // max(k.shape[1], 1)
     keys, values = (np.repeat(x.astype(np.float64), groups, axis=1) for x in (k, v))

@@ -307,7 +307,7 @@ def group_query_attention_numpy(call: Call) -> Run:
 
 
 def _widened(bias: Array, room: int) -> Array:
-    """A bias (…, T) as a view (…, room); what lies behind T is never read, for no key is there."""
+    """A bias (…, T) as a view (…, room); elements after T are never read, because no key is there."""
     if bias.shape[3] == room:
         return bias
     return np.lib.stride_tricks.as_strided(bias, (*bias.shape[:3], room), bias.strides, writeable=False)

@@ -33,7 +33,7 @@ def attention_gradient(
     """dQ, dK and dV of ONNX's Attention without a past. With the probabilities P of the scores: dV = P^T dY,
     dS = P (dY V^T - the sum of P dY V^T per row), times the slope of softcap; dQ = scale dS K, dK = scale dS^T Q.
 
-    Heads that share keys and values add up. The probabilities are computed once more; the mask has no gradient.
+    Heads that share keys and values add up. The probabilities are recomputed; the mask has no gradient.
     """
     form = forward_form(op).replace(output=("Y",))
     (y, *_) = attention.shape(form, q, k, v, *([] if mask is None else [mask]))

@@ -190,7 +190,7 @@ _SUBTRACTION = ("smoothing", "one_minus_smoothing", "alternate_smoothing", "alte
 
 @operator("SignalSpectralSubtraction", domain="tflite", inputs=2, outputs=2, dtypes=("uint32",))
 def spectral_subtraction(op: OperatorDef, x: TensorSpec, noise: TensorSpec) -> List[TensorSpec]:
-    """SignalFilterBankSpectralSubtraction: X less the noise, and the noise estimated anew, uint32.
+    """SignalFilterBankSpectralSubtraction: X minus the noise, and the new estimate of the noise, uint32.
 
     noise = (X 2**smoothing_bits smoothing + noise one_minus_smoothing) >> spectral_subtraction_bits, with the alternate
     numbers in odd channels; with ``clamping`` at most the scaled X. At least min_signal_remaining of X is left.

@@ -68,8 +68,8 @@ def matrix_product(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
 
 
 def gradient_products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> int:
-    """For inputs X, W, dY: every number of dY is multiplied with a filter for the gradient of W, and once more for that
-    of X, where the operator names it."""
+    """For inputs X, W, dY: every number of dY is multiplied with a filter for the gradient of W, and again for that of
+    X, if the operator names it."""
     w, dy = _given(inputs, 1), _given(inputs, 2)
     if w is None or dy is None:
         return 0

@@ -161,7 +161,7 @@ def rounded(numbers: Array, name: str, saturate: bool = True, mode: str = "neare
     result: Array = np.asarray(np.copysign(nearest, exact), np.float32)
     if form.special == "negative zero":
         result = np.asarray(result + np.float32(0))
-    if form.special == "none":  # no NaN: the sign is all that is kept, and zero is what has none
+    if form.special == "none":  # no NaN: only the sign is kept, and zero has none
         result[np.isnan(exact)] = -0.0
     else:
         result[np.isnan(exact)] = np.nan

@@ -117,7 +117,7 @@ def common_area(one: Array, others: Array) -> Array:
 
 
 def _area(points: Array, valid: Array) -> Array:
-    """The area of the convex polygon of the valid points (n, 24, 2), whatever their order."""
+    """The area of the convex polygon of the valid points (n, 24, 2), in any order."""
     some = valid.any(axis=1)
     first = np.take_along_axis(points, valid.argmax(axis=1)[:, None, None], axis=1)
     points = np.where(valid[:, :, None], points, first) - first

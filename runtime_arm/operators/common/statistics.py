@@ -187,12 +187,12 @@ def sums_columns(n: int) -> int:
 def powers_into(x: Array, y: Array, ones: Array, sums: Array) -> bool:
     """y = exp(x - m) for contiguous rows (R, n) with one m, and their sums: softmax without a maximum for each row.
 
-    A row's probabilities are exp(x - m) / sum of exp(x - m) for any m. Let m be the largest element of the block.
-    Then no power exceeds 1, so none overflows. If a row's sum is at least n exp(-16), its largest element is at
-    most 16 below m, for n powers make the sum. So x - m, for elements near the row's largest, is rounded by at most
-    2^-21 in float32, a relative error of 2^-21 of the power; elements further below are rounded more, but weigh the
-    less. What underflows is below exp(-87), which is nothing beside the sum. Where a sum is smaller, or is no
-    number, the rows need maxima of their own.
+    A row's probabilities are exp(x - m) / sum of exp(x - m) for any m. Let m be the largest element of the block. Then
+    no power exceeds 1, so none overflows. If a row's sum is at least n exp(-16), its largest element is at most 16
+    below m, since the sum has n powers. So x - m, for elements near the row's largest, is rounded by at most 2^-21 in
+    float32, a relative error of 2^-21 of the power; elements further below are rounded more, but count less. Powers
+    that underflow are below exp(-87), which is negligible in the sum. If a sum is smaller, or NaN, the rows need maxima
+    of their own.
 
     A row's own maximum, a subtraction and a sum by NumPy cost five times as much: each is a loop of its own for
     every row.

@@ -17,7 +17,7 @@ def by_time(op: OperatorDef, x: Array) -> Array:
 
 
 def aged(state: Array, held: Array) -> Step:
-    """The step that moves what a memory (..., size) holds by one place, all but the first, into ``held``, whose last
-    place is to be filled. One run of numbers takes a tenth of what short rows take; what crosses from row to row lands
-    in last places."""
+    """The step that moves the content of a memory (..., size), except the first place, by one place into ``held``,
+    whose last place is filled later. One long copy takes a tenth of the time of short rows; numbers that cross from row
+    to row end up in last places."""
     return partial(np.copyto, held.reshape(-1)[:-1], state.reshape(-1)[1:])

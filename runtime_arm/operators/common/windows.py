@@ -91,7 +91,7 @@ class Window(NamedTuple):
     def counts(self, padded: bool = False, signed: bool = False) -> Array:
         """The number of pixels under the kernel at every output, int64 (*output). ``padded`` counts padding, too.
 
-        ``signed``: windows that begin behind the image have less than none in that dimension, as in Caffe.
+        ``signed``: windows that begin after the end of the image have a negative number in that dimension, as in Caffe.
         """
         total = np.ones((), np.int64)
         for image, kernel, stride, dilation, head, tail, output in zip(*self):

@@ -12,10 +12,10 @@ from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
 
 class Accumulators:
-    """The carried blobs to whose end a loop's body joins something, by Concat, and with which it does nothing else.
+    """The carried blobs that a loop's body only extends at the end, by Concat, and does not use otherwise.
 
-    The body is given them without elements. So a trip copies only what it adds, which may have another length each
-    time, and all is joined once, behind the last trip.
+    The body gets them without elements. So a trip copies only what it adds, which may differ in length each time, and
+    everything is joined once, after the last trip.
     """
 
     def __init__(self, body: NetDef, read: int, written: int, state: Sequence[Any]):

@@ -28,7 +28,8 @@ class Steady(Protocol):
     def loop(
         self, state: Sequence[Any], trips: range, holds: Callable[[Array], bool]
     ) -> Tuple[List[Any], List[List[Array]]]:
-        """What a Loop carries behind its last trip, and what it gives each, as long as its condition holds."""
+        """The carried blobs after a Loop's last trip, and the scanned outputs of each trip, as long as its condition
+        holds."""
         ...
 
 
@@ -152,8 +153,7 @@ def _stacked(op: OperatorDef, slices: Sequence[Any], spec: Optional[TensorSpec])
 def _specs_of_none(
     nets: SubNets, body: NetDef, feeds: Mapping[str, TensorSpec], names: Sequence[str]
 ) -> List[Optional[TensorSpec]]:
-    """The specs of what a body that never ran would have given: what follows from inputs like these, else what its file
-    declares."""
+    """The output specs of a body that never ran: inferred from inputs like these, else as its file declares them."""
     from runtime_arm.operators.control.declared import declared  # loops that run do without
 
     known = declared(body)
@@ -211,8 +211,8 @@ def loop_reference(
 def _rest(
     op: OperatorDef, nets: SubNets, named: Mapping[str, Any], state: Sequence[Any], conditional: bool, trips: range
 ) -> Optional[Tuple[List[Any], List[List[Array]]]]:
-    """What the loop carries in the end, and what it scans in all trips but the first; None if these must run one by
-    one, because shapes change. named, state: what the body is given in the second trip, and what of it is carried."""
+    """The carried blobs at the end, and the scanned ones of all trips but the first; None if trips must run one by one,
+    because shapes change. named, state: the body's inputs in the second trip, and those of them that are carried."""
     body = op.get_net("body")
     steady = nets.steady(body, named, body.external_output) if len(named) == 2 + len(state) else None
     if steady is None:
@@ -242,7 +242,7 @@ def onnx_while_reference(op: OperatorDef, nets: SubNets, trips: Array, condition
 
 
 def _rows(op: OperatorDef, stack: Array) -> Array:
-    """What Caffe2 makes of a scanned blob, of which there is one for each trip."""
+    """Caffe2's form of a scanned blob, of which there is one for each trip."""
     if len(stack) < 2:
         return stack[0] if len(stack) else np.zeros(0, np.int32)
     require(

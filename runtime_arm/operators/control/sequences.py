@@ -80,7 +80,7 @@ sequence_construct.reference(lambda op, *inputs: [sequence_of([x.copy() for x in
 def sequence_insert(
     op: OperatorDef, sequence: TensorSpec, element: TensorSpec, position: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """The sequence with an element in front of a position, by default at its end."""
+    """The sequence with an element inserted before a position, by default at its end."""
     _require_sequence(op, sequence)
     return _of(sequence.size + 1)
 
@@ -201,7 +201,7 @@ optional_has_element.reference(lambda op, x=None: [np.array(x is not None and _h
 
 @operator("OptionalGetElement", domain="onnx", inputs=1, pure=False)
 def optional_get_element(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """What an optional value holds, OperatorError if that is nothing; anything else as it is."""
+    """The content of an optional value, OperatorError if it is empty; anything else as it is."""
     if _may_be_nothing(x):
         raise DataDependent(op.type)
     return [x]

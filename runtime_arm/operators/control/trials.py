@@ -15,8 +15,11 @@ _trying: Dict[int, int] = {}  # how many trials a thread is in
 
 @contextmanager
 def trying() -> Iterator[None]:
-    """Inside the block this thread tries nets on drawn inputs. How often a loop runs means nothing there, so that what
-    grows with each trip must not take the machine's memory: see ``require_small_trip``. It decorates functions, too."""
+    """Inside the block this thread tries nets on random inputs.
+
+    The number of trips of a loop is arbitrary there, so blobs that grow with each trip must not fill the machine's
+    memory: see ``require_small_trip``. It also decorates functions.
+    """
     thread = get_ident()
     _trying[thread] = _trying.get(thread, 0) + 1
     try:

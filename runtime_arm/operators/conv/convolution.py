@@ -25,7 +25,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Convolution(NamedTuple):
-    """What a convolution computes, whatever the dialect of its arguments.
+    """What a convolution computes, independent of the dialect of its arguments.
 
     X: (N, C, *image), weights: (M, C / group, *kernel), Y: (N, M, *output); with ``channels_last`` X: (N, *image, C),
     weights: (M, *kernel, C / group), Y: (N, *output, M).

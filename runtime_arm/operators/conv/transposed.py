@@ -28,7 +28,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Transposed(NamedTuple):
-    """What a transposed convolution computes, whatever the dialect of its arguments.
+    """What a transposed convolution computes, independent of the dialect of its arguments.
 
     ``window`` is that of the convolution from Y to X: its image is Y's, its output is X's. X: (N, C, *output), weights:
     (C, M / group, *kernel), Y: (N, M, *image); with ``channels_last`` the channels of all three come last.
@@ -100,7 +100,7 @@ def _window(
     tails: Sequence[int],
     output: Sequence[int],
 ) -> Window:
-    """The window whose image is what the pads leave of the padded image."""
+    """The window whose image is the padded image without the pads."""
     image = [size - head - tail for size, head, tail in zip(padded, heads, tails)]
     require(op, all(n >= 1 for n in image), f"pads {[*heads, *tails]} remove all of {list(padded)} pixels")
     return Window(*map(tuple, (image, kernel, stride, dilation, heads, tails, output)))

@@ -51,7 +51,7 @@ class _Sort:
             last = cut
 
     def _partition(self, first: int, last: int) -> int:
-        """Brings what is in front of the pivot to the front; the first place behind that."""
+        """Moves the items before the pivot to the front; the first place after them."""
         values, places = self.values, self.places
         candidates = (first + 1, first + (last - first) // 2, last - 1)
         pivot_at = sorted(candidates, key=lambda at: values[places[at]])[1]
@@ -69,7 +69,7 @@ class _Sort:
             low += 1
 
     def heap_sort(self, first: int, middle: int, last: int) -> None:
-        """Brings the best of all to the places in front of ``middle``, sorted."""
+        """Brings the best of all to the places before ``middle``, sorted."""
         values, places = self.values, self.places
         for at in reversed(range((middle - first) // 2)):
             self._sink(first, at, middle - first, places[first + at])
@@ -80,7 +80,7 @@ class _Sort:
             self._pop(first, end, end)
 
     def _pop(self, first: int, middle: int, at: int) -> None:
-        """Swaps the worst of the heap with what is at a place behind it."""
+        """Swaps the worst of the heap with the item at a place after it."""
         place, self.places[at] = self.places[at], self.places[first]
         self._sink(first, 0, middle - first, place)
 

@@ -36,7 +36,7 @@ def posenet_decoder(
     scores (1, H, W, 17) are log-odds; shorts (1, H, W, 34) lead from a pixel to its keypoint, mids (1, H, W, 64) to the
     neighbours: pixels of the image, ``stride`` of them to one of the maps, all y before x. max_detections: D.
     score_threshold, nms_radius (pixels). With longs (1, 33, 33, 34) also a mask (1, D, 33, 33) for each pose.
-    What is behind the last pose is 0.
+    Values after the last pose are 0.
     """
     most, stride = op.get_int("max_detections"), op.get_int("stride")
     if most < 1 or stride < 1:

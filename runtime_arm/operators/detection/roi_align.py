@@ -107,7 +107,10 @@ def bilinear_taps(y: Array, x: Array, height: int, width: int) -> Taps:
 
 
 def _neighbours(image: Array, taps: Taps) -> List[Array]:
-    """The weighted neighbours of every sample, float64. What has no weight adds nothing, be it NaN or infinite."""
+    """The weighted neighbours of every sample, float64.
+
+    Pixels without weight add nothing, even NaN or infinite ones.
+    """
     tapped = zip(*taps)
     return [np.where(weights, image[:, rows, columns] * weights, 0) for rows, columns, weights in tapped]
 

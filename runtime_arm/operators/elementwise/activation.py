@@ -28,7 +28,7 @@ from runtime_arm.registry.schema import operator
 from runtime_arm.registry.specs import TensorSpec
 
 LARGEST = float(np.finfo(np.float32).max)
-LEAST_CLIPPED = 2048  # elements; the call of clip takes as long as its pass over so many
+LEAST_CLIPPED = 2048  # elements; the call of clip takes as long as its pass over this many
 
 
 def relu_into(x: Array, y: Array) -> None:

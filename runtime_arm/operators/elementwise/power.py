@@ -43,7 +43,7 @@ def power_reference(op: OperatorDef, a: Array, b: Optional[Array] = None) -> Lis
 
 @operator("Pow", domain="onnx", inputs=2, dtypes=(*FLOATS, "int32", "int64"), inplace={0: 0}, kind=Kind.ELEMENTWISE)
 def onnx_power(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y = A ** B, in A's dtype whatever B's is."""
+    """Y = A ** B, in A's dtype, for any dtype of B."""
     return [TensorSpec(broadcast(op, (a, b)), a.dtype)]
 
 

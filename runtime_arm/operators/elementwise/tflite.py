@@ -87,9 +87,9 @@ _UPPER, _LOWER = 16.619047164916992, -9.0  # beyond these LiteRT takes 1 and exp
 def logistic(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """Y = 1 / (1 + exp(-X)), every step rounded to float32; 1 above 16.619, exp(X) below -9.
 
-    The bits are those of LiteRT's reference kernel (reference_ops/logistic.h), but for the exponential: here it is
-    rounded correctly, there it is the C library's, which is off by one unit for about one number in 3,000. Where the
-    result becomes an integer that matters only if it lies on a tie between two integers as well.
+    The bits are those of LiteRT's reference kernel (reference_ops/logistic.h), except for the exponential: here it is
+    rounded correctly, there it is the C library's, which is off by one unit for about one number in 3,000. If the
+    result becomes an integer, that matters only if it is also a tie between two integers.
     """
     return [x]
 

@@ -19,7 +19,7 @@ LAYERS = Layers(("x", "gate", "w", "b", "addend", "slope"), ("product", "y"))
 def gated_conv(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]:
     """Y = Conv(X * gate, W, b), with the two operators as the net ``layers``.
 
-    Inputs: X, the gate (N, C, 1, 1), then those of the convolution behind X. ArgumentError if the layers are others.
+    Inputs: X, the gate (N, C, 1, 1), then those of the convolution after X. ArgumentError for other layers.
     """
     product, convolution = LAYERS.of(op).op
     if product.type != "Mul" or lookup(convolution).kind is not Kind.CONVOLUTION:

@@ -34,7 +34,7 @@ Named = TypeVar("Named")
 
 
 class Parts(NamedTuple):
-    """The convolutions of a block. At least one of the outer ones is there, if they are those of a SeparableBlock."""
+    """The convolutions of a block. A SeparableBlock has at least one of the outer ones."""
 
     expand: Optional[OperatorDef]
     depthwise: OperatorDef
@@ -112,7 +112,7 @@ def block_of(parts: Parts) -> OperatorDef:
 
 
 def in_order(inputs: Sequence[Sequence[Optional[Named]]]) -> List[Optional[Named]]:
-    """The inputs of a block, from those of each of its convolutions, of which one that is missing has none."""
+    """The inputs of a block, from those of each of its convolutions; a missing one has none."""
     found: Dict[str, Optional[Named]] = {INPUTS[0]: next(given[0] for given in inputs if given)}
     for names, given in zip(OPERANDS, inputs):
         found.update(zip(names, given[1:]))

@@ -51,7 +51,7 @@ def declare_resampling(type: str, domain: str, forward: Operator, axes_of: AxesO
         return [dx.astype(x.dtype)]
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        """What lies between the axes, each of which is taken back to its size in X."""
+        """The results between the axes, each of which returns to its size in X."""
         dy, x = inputs[:2]
         assert dy is not None
         assert x is not None
@@ -71,7 +71,7 @@ def declare_resampling(type: str, domain: str, forward: Operator, axes_of: AxesO
 
 
 def _matrix(one: Resampled, shape: Shape, dtype: Any) -> Array:
-    """The matrix that resamples an axis of an array of this shape, (out, in); rows of 0 for what lies outside."""
+    """The matrix that resamples an axis of an array of this shape, (out, in); rows of 0 for places outside."""
     matrix = resample_exactly(np.eye(shape[one.axis]), [one._replace(axis=0)])
     fill_outside(matrix, [one._replace(axis=0)], 0.0)
     return np.ascontiguousarray(matrix, dtype)

@@ -42,7 +42,7 @@ def image_decoder_reference(op: OperatorDef, encoded: Array) -> List[Array]:
     try:
         with Image.open(io.BytesIO(encoded.tobytes()), formats=_FILES) as image:
             pixels = np.asarray(image.convert(_MODES[_format(op)]))
-    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+    except Exception as error:  # Pillow's readers raise many kinds of errors for damaged files
         raise OperatorError(op, f"no picture that can be read: {first_line(error)}") from error
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     return [np.ascontiguousarray(pixels[..., ::-1] if _format(op) == "BGR" else pixels)]

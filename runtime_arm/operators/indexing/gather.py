@@ -68,7 +68,7 @@ def _gathered(op: OperatorDef, data: TensorSpec, indices: TensorSpec) -> TensorS
 
 
 def _keeps_shape(op: OperatorDef, length: int) -> bool:
-    """Whether there is nothing to pick, which Caffe2 lets pass whatever the indices are."""
+    """Whether there is nothing to pick, which Caffe2 accepts with any indices."""
     return length == 0 and not op.domain
 
 

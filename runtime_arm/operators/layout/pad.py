@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Padding(NamedTuple):
-    """Elements to add (or, if negative, to remove) before and behind each dimension, and what to fill with.
+    """Elements to add (or, if negative, to remove) before and after each dimension, and the value to fill with.
 
     mode: constant, reflect, edge or wrap. whole: pads repeat elements of the whole X (Caffe2), even removed ones;
     otherwise only elements that are left (ONNX).

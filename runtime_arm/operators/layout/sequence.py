@@ -82,8 +82,8 @@ def trilu_numpy(call: Call) -> Run:
 def sequence_mask(op: OperatorDef, x: TensorSpec, numbers: Optional[TensorSpec] = None) -> List[TensorSpec]:
     """X, with ``fill_val`` (-infinity; 0 with ``grad``) where the mask is set.
 
-    Dimensions from ``axis`` (1) on are the columns, those before are the rows; with ``batch`` only those behind that
-    dimension, and each item of the batch is masked alike. ``mode`` says where the mask is set. sequence: from column
+    Dimensions from ``axis`` (1) on are the columns, those before are the rows; with ``batch`` only those after that
+    dimension, and each item of the batch has the same mask. ``mode`` says where the mask is set. sequence: from column
     numbers[row] on, where dimensions from ``repeat_from_axis`` on share a column; window: further than ``radius`` (10)
     from column numbers[row]; upper, lower: above or below the diagonal; upperdiag, lowerdiag: including the diagonal.
     The second input, the numbers, is int32; numbers beyond the rows are not read.

@@ -16,7 +16,7 @@ from runtime_arm.registry.schema import Operator, operator, require
 from runtime_arm.registry.specs import Shape, TensorSpec
 
 LINE_NBYTES = 64  # of a cache
-CACHED_LINES = 128  # what the smallest first-level caches, 16 KB, hold besides what is written
+CACHED_LINES = 128  # what the smallest first-level caches, 16 KB, hold besides the output
 
 
 @operator("Transpose")

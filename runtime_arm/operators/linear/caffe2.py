@@ -19,7 +19,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 from runtime_arm.registry.steps import in_turn, into, multiply
 
 LONGER, FAR = 2, 1 << 20  # times as many terms as columns; bytes of weights that do not stay in a cache
-MOST_TURNED = 1 << 23  # bytes of weights that are stored anew
+MOST_TURNED = 1 << 23  # bytes of weights that are stored again, by rows
 TURNED_NBYTES = 1 << 18  # of those that are at a time
 
 

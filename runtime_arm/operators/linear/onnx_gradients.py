@@ -86,7 +86,7 @@ def gemm_gradient(
 
 
 def _factors(op: OperatorDef, a: Array, b: Array, dy: Array) -> Tuple[Tuple[Array, Array], Tuple[Array, Array]]:
-    """The operands whose products are dA and dB, but for alpha."""
+    """The operands whose products are dA and dB, except for alpha."""
     left, right = a.T if op.get_bool("transA") else a, b.T if op.get_bool("transB") else b
     to_a = (right, dy.T) if op.get_bool("transA") else (dy, right.T)
     return to_a, ((dy.T, left) if op.get_bool("transB") else (left.T, dy))

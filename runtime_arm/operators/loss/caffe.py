@@ -175,7 +175,7 @@ def hinge_loss_reference(op: OperatorDef, x: Array, label: Array) -> List[Any]:
 def sigmoid_cross_entropy_loss(op: OperatorDef, x: TensorSpec, target: TensorSpec) -> List[TensorSpec]:
     """The sum of log(1 + exp(X)) - X * target, divided by SoftmaxWithLoss's normalizer (default: BATCH_SIZE).
 
-    A target counts nothing if it is ignore_label without what stands behind its point.
+    A target is ignored if its integer part is ignore_label.
     """
     _require_normalization(op)
     require(op, x.size == target.size, "there must be a target for each element", x, target)

@@ -34,7 +34,7 @@ _NUMBER_OF_MODE = {mode: number for number, mode in enumerate(MODES)}
 class Forest(NamedTuple):
     """The nodes of all trees. Arrays have one element per node, unless stated otherwise.
 
-    ``mode``: an index into ``MODES``. A row x goes on to ``on_true`` if ``x[feature] MODE value`` holds, or if
+    ``mode``: an index into ``MODES``. A row x continues at ``on_true`` if ``x[feature] MODE value`` holds, or if
     x[feature] is NaN and ``nan_is_true`` is set; otherwise to ``on_false``. ``roots``: the root of each tree.
     ``members``: for each BRANCH_MEMBER node, the set of values that it tests for. Leaf ``at[i]`` adds ``weight[i]`` to
     target ``target[i]``. ``depth``: the depth of each tree, 0 for a single leaf.

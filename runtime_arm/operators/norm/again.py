@@ -28,7 +28,7 @@ def spatial_bn_again(
     """Y = (X - mean) inverse scale + bias, the same bits as Y of SpatialBN, SpatialBNRelu or SpatialBNAddRelu.
 
     mean, inverse: the outputs 3 and 4 that the operator made. With relu=1 an addend of the shape of X may be added, and
-    what is negative becomes 0.
+    negative results become 0.
     """
     require(op, 2 <= x.ndim <= 5 and x.size > 0, "X must have 2 to 5 dimensions and must not be empty", x)
     require_floats(op, x, scale, bias, mean, inverse)

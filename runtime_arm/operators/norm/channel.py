@@ -84,7 +84,7 @@ def require_sums(op: OperatorDef, training: bool, channels: int, *sums: TensorSp
 
 
 def several_batches(op: OperatorDef) -> bool:
-    """Whether the statistics of training are those of several batches."""
+    """Whether training uses the statistics of several batches."""
     return op.get_int("num_batches", 1) > 1
 
 

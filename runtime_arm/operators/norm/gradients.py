@@ -97,7 +97,7 @@ def onnx_softmax(forward: Forward) -> Backward:
 
 @gradient("LayerNormalization", "GroupNormalization", "RMSNormalization", domain="onnx")
 def onnx_normalization(forward: Forward) -> Backward:
-    """From X and the scale; the statistics are computed once more."""
+    """From X and the scale; the statistics are recomputed."""
     present = [index for index, name in enumerate(forward.op.input) if name]
     given = [forward.gradient(), forward.input(0), forward.input(1)]
     return forward.by(f"{forward.op.type}Gradient", given, present, domain="armnet")

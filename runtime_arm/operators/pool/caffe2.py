@@ -23,7 +23,7 @@ from runtime_arm.registry.specs import Shape, TensorSpec
 
 
 class Pool(NamedTuple):
-    """What a pool computes, whatever the dialect of its arguments.
+    """What a pool computes, independent of the dialect of its arguments.
 
     X: (N, C, *image), Y: (N, C, *output); with ``channels_last`` X: (N, *image, C), Y: (N, *output, C).
     """

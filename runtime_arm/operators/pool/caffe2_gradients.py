@@ -44,7 +44,7 @@ def lp_pool_gradient(op: OperatorDef, x: TensorSpec, y: TensorSpec, dy: TensorSp
 
 
 def _first(pool: Pool, array: Array) -> Array:
-    """A view with the channels in front of the image."""
+    """A view with the channels before the image."""
     return np.moveaxis(array, -1, 1) if pool.channels_last else array
 
 

@@ -18,7 +18,7 @@ from runtime_arm.operators.pool.caffe2 import Pool, max_pool_reference, pool_of
 from runtime_arm.registry.schema import integers_of, operator, require
 from runtime_arm.registry.specs import TensorSpec
 
-MOST_TAPS = 256  # what one byte can tell apart
+MOST_TAPS = 256  # the number of values of a byte
 
 
 def _checked(op: OperatorDef, x: TensorSpec) -> Pool:
@@ -46,7 +46,7 @@ def first_taps(window: Window) -> Array:
 
 
 def _first(pool: Pool, array: Array) -> Array:
-    """A view with the channels in front of the image."""
+    """A view with the channels before the image."""
     return np.moveaxis(array, -1, 1) if pool.channels_last else array
 
 

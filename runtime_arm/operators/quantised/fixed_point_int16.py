@@ -21,7 +21,7 @@ from runtime_arm.operators.quantised.fixed_point import (
 )
 
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
-_CONSTANT_SHIFT = 16  # constants are those of 32 bits, rounded
+_CONSTANT_SHIFT = 16  # the 32-bit constants, rounded
 
 
 def _constant(value: int) -> int:

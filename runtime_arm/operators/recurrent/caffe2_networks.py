@@ -98,8 +98,8 @@ def _run_steps(op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: i
 def step_by_step(
     op: OperatorDef, nets: SubNets, blobs: Dict[str, Array], steps: int, kept: Sequence[str]
 ) -> Iterator[Dict[str, Any]]:
-    """Runs the step net at each time step and fills the states; yields what the step net read from outside and those
-    of the blobs ``kept`` that it wrote."""
+    """Runs the step net at each time step and fills the states; yields the blobs that the step net read from outside
+    and those of ``kept`` that it wrote."""
     net, links = op.get_net("step_net"), links_of(op)
     unknown = {link.external for link in links} - set(blobs)
     require(op, not unknown, f"links name {sorted(unknown)}, which are neither inputs nor states")

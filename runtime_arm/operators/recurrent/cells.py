@@ -46,11 +46,11 @@ class Gates(NamedTuple):
 class Cell(NamedTuple):
     """What a kind of layer needs.
 
-    slots: their number. driven: those that get inputs; the others hold their bias. halved: those of sigmoids.
-    views: the slots that a step reads, as ranges. products: how many gates each product with a state makes, and
-    halved_gates which of all gates are sigmoids. carried: the number of states beside the hidden one; their memory
-    follows the gates. bind: makes the loop. mixes: whether sequences of a batch
-    depend on one another, so that workers cannot share them out.
+    slots: their number. driven: those that get inputs; the others hold their bias. halved: those of sigmoids. views:
+    the slots that a step reads, as ranges. products: how many gates each product with a state makes, and halved_gates
+    which of all gates are sigmoids. carried: the number of states besides the hidden one; their memory follows the
+    gates. bind: makes the loop. mixes: whether sequences of a batch depend on one another, so that workers cannot share
+    them out.
     """
 
     slots: int
@@ -67,8 +67,8 @@ class Cell(NamedTuple):
 def lstm(clip: float = 0.0) -> Cell:
     """C = f C + i g, H = o tanh(C) with slots and gates o, i, f, g. clip: the limit of C, 0 for none.
 
-    i and f lie side by side, and so do g and C behind them: NumPy multiplies such pairs in a third of the time that it
-    takes for arrays which lie apart.
+    i and f are neighbours, and so are g and C after them: NumPy multiplies such pairs in a third of the time that it
+    takes for separate arrays.
     """
 
     def bind(memory: Gates) -> Loop:

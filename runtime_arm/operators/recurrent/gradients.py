@@ -54,7 +54,7 @@ def recurrent_network(forward: Forward) -> Backward:
 
 @gradient("LSTM", "GRU", "RNN", domain="onnx")
 def onnx_layer(forward: Forward) -> Backward:
-    """From the inputs and the gradients of the outputs; the steps are run once more."""
+    """From the inputs and the gradients of the outputs; the steps run again."""
     op = forward.op
     states = 2 if op.type == "LSTM" else 1
     unusual = [name for name in ("activations", "clip", "input_forget") if op.has(name)]

@@ -50,9 +50,9 @@ def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> S
 class Side(NamedTuple):
     """One direction: its recurrent weights, its memory, and the order of its steps.
 
-    transposed: R^T, copied, since BLAS takes four times as long to multiply a few rows with the transpose of R.
-    gates: (time, batch, gates); hidden: the states before each step; kept, other: what a kind of layer keeps beside,
-    each (time, batch, hidden). row, back: (batch, gates). spare: (SPARE, batch, hidden).
+    transposed: R^T, copied, since BLAS takes four times as long to multiply a few rows with the transpose of R. gates:
+    (time, batch, gates); hidden: the states before each step; kept, other: what a kind of layer keeps in addition, each
+    (time, batch, hidden). row, back: (batch, gates). spare: (SPARE, batch, hidden).
     """
 
     r: Array
@@ -167,7 +167,7 @@ def _rnn_backwards(side: Side, dy: Optional[Array], errors: States) -> None:
 
 
 def _gru_forwards(side: Side, states: States, linear: bool) -> None:
-    """Keeps the recurrent part of the third gate or, if that is reset before the product, what is multiplied."""
+    """Keeps the recurrent part of the third gate or, if that is reset before the product, the product's factor."""
     hidden, n = states[0], side.hidden.shape[2]
     last, a = side.transposed[:, 2 * n :], side.spare[0]
     for t in side.order:

@@ -104,7 +104,7 @@ def _rounding(op: OperatorDef, cell: Cell, memory: Sequence[Array]) -> Cell:
 
 
 def _rounder(op: OperatorDef, target: Array, work: Array) -> Callable[[Array], Array]:
-    """A function that writes what 8 bits say of each row of an array, and returns the target. work: of that size."""
+    """A function that writes each row of an array rounded to 8 bits, and returns the target. work: of that size."""
     asymmetric = op.get_bool("asymmetric")
     limits, least = (asymmetric_range, -128) if asymmetric else (symmetric_range, -127)
 

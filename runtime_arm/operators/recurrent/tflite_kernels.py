@@ -26,7 +26,7 @@ def padded(inputs: Sequence[Any]) -> List[Any]:
 
 
 def refuses_extras(op: OperatorDef, given: Sequence[Any]) -> Optional[str]:
-    """Why an LSTM with these inputs, all 24, is more than the plain one; None if it is that."""
+    """Why an LSTM with these 24 inputs is not the plain one; None if it is."""
     if any(given[index] is not None for index in _EXTRAS):
         return "only without peepholes, projection and normalisation"
     if any(given[index] is None for index in range(1, 9)):

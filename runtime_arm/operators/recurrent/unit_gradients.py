@@ -29,12 +29,12 @@ def lstm_unit_gradient(
 
 
 def _goes_on(rest: Sequence[Array]) -> Any:
-    """For each sequence whether it goes on, as (1, N, 1); True if there are no lengths."""
+    """For each sequence whether it continues, as (1, N, 1); True if there are no lengths."""
     return True if len(rest) == 1 else (rest[-1].reshape(-1)[0] < rest[0]).reshape(1, -1, 1)
 
 
 def _handed_on(op: OperatorDef, goes_on: Any, own: Array, state: Array) -> Array:
-    """The gradient of a state: what the step made of it, or where the sequence has ended what came in."""
+    """The gradient of a state: the step's result, or for sequences that have ended the incoming gradient."""
     return np.where(goes_on, own, 0 if op.get_bool("drop_states") else state)
 
 

@@ -68,7 +68,7 @@ def panel_columns(batch: int, hidden: int) -> int:
 
 
 def scratch_of(cell: Cell, steps: int, batch: int, hidden: int, dtype: Any) -> List[TensorSpec]:
-    """Slots of a block, and gates with the states that are carried beside them."""
+    """Slots of a block, and gates with the carried states."""
     rows, gates = block_steps(cell, steps, batch, hidden), sum(cell.products) + cell.carried
     return [TensorSpec((rows * cell.slots * batch * hidden,), dtype), TensorSpec((gates * batch * hidden,), dtype)]
 
@@ -207,11 +207,11 @@ class _Layer:
             self._until_ends(hidden, np.clip(side.lengths, 0, len(side.y)).tolist())
 
     def _until_ends(self, hidden: Array, ends: Sequence[int]) -> None:
-        """Run sequences of so many steps each.
+        """Run sequences of this many steps each.
 
-        All of them take part in every step from the first to the last one that any needs. At its turn, when it is over
-        or, backward, about to begin, a sequence's states are kept or set; what it wrote out of turn becomes zero. So do
-        the last states of a sequence of no steps.
+        All of them run in every step from the first to the last one that any needs. When a sequence ends or, backward,
+        is about to begin, its states are kept or set; its outputs outside its own steps become zero. So do the last
+        states of a sequence of no steps.
         """
         side, total = self._side, len(self._side.y)
         begin, stop = (total - max(ends), total) if side.backward else (0, max(ends))

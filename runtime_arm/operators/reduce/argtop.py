@@ -145,7 +145,7 @@ def _ordered(x: Array, axis: int, largest: bool, count: int) -> Array:
 def onnx_top_k(op: OperatorDef, x: TensorSpec, k: TensorSpec) -> List[TensorSpec]:
     """The K largest elements along ``axis`` (-1), or with largest=0 the smallest, and their indices.
 
-    They are always sorted, whatever ``sorted`` says; of equal elements the first comes first.
+    They are always sorted, for any value of ``sorted``; of equal elements the first comes first.
     """
     axis = _onnx_axis(op, x.ndim, -1)
     require(op, k.size == 1, "K must be one number", k)

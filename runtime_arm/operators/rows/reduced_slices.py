@@ -157,8 +157,11 @@ class _Block:
 
 @reduce_slices.kernel("BLOCKS", supports=_supports, scratch=_scratch)
 def reduce_slices_blocks(call: Call) -> Run:
-    """As many slices at a time as lie within one block of rows, by one ``reduceat`` over their starts and ends. What it
-    gives for each end, the rows up to the next start, is not used. A slice longer than a block is reduced in parts."""
+    """The slices within one block of rows at a time, by one ``reduceat`` over their starts and ends.
+
+    Its result for each end, the rows up to the next start, is not used. A slice longer than a block is reduced in
+    parts.
+    """
     y, (starts, ends) = call.outputs[0], call.inputs[1:3]
     function, nothing = _reduction(call.op)
     block, column = _Block(call), (-1,) + (1,) * (y.ndim - 1)

@@ -52,7 +52,7 @@ def singles(*arrays: Array) -> List[Any]:
 
 
 def block_scratch(count: int) -> Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Sequence[TensorSpec]]:
-    """A kernel's ``scratch``: so many blocks."""
+    """A kernel's ``scratch``: this many blocks."""
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         return [TensorSpec((min(BLOCK, outputs[0].size),), np.float32)] * count

@@ -18,7 +18,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.records import NamedTuple
 
 Policy = Callable[[int], float]
-LATE = 10_000_000  # iterations: Caffe2's default for stages that nobody bounds
+LATE = 10_000_000  # iterations: Caffe2's default for stages without a bound
 
 
 def power(base: Any, exponent: float) -> float:

@@ -20,9 +20,9 @@ _PLAIN = re.compile(r"\\[^bB]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # classes
 def tokenizer(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """The tokens of each string of X: (C,) or (N, C). Y: X's shape and one more dimension, as long as most tokens.
 
-    ``separators``: regular expressions, one after the other, for what lies between tokens; a single empty one makes
-    each character a token. ``tokenexp``: without separators, a regular expression for tokens. ``mincharnum``: tokens
-    of fewer characters are left out. ``mark``: whether a row is put between the characters 2 and 3. ``pad_value``: what
+    ``separators``: regular expressions, one after the other, for the text between tokens; a single empty one makes each
+    character a token. ``tokenexp``: without separators, a regular expression for tokens. ``mincharnum``: tokens of
+    fewer characters are left out. ``mark``: whether a row is put between the characters 2 and 3. ``pad_value``: what
     fills up shorter rows. Of several matches at one place the longest counts.
     """
     require(op, x.ndim in (1, 2), "X must be (C,) or (N, C)", x)
@@ -97,7 +97,7 @@ def _longest(found: re.Pattern[str], text: str, at: int, has_choice: bool) -> Op
 
 
 def _between(op: OperatorDef, pattern: str, text: str) -> Iterator[str]:
-    """What lies between the matches."""
+    """The texts between the matches."""
     last = 0
     for start, end in _matches(op, pattern, text):
         yield text[last:start]

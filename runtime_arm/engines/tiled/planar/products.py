@@ -42,7 +42,7 @@ GATHERED, SCATTERED = 32, 128  # positions and channels that are transposed at o
 
 
 def lanes(positions: int) -> int:
-    """The lanes that are computed for so many positions, at most LANES."""
+    """The lanes that are computed for this many positions, at most LANES."""
     return min(count for count in COSTS if count >= positions)
 
 
@@ -56,7 +56,7 @@ def suits(positions: int, depth: int, width: int, products: int = 1, planes: int
 
 
 def work(positions: int, depth: int, width: int, products: int = 1, planes: int = 1) -> Work:
-    """What that takes; the parameters are those of ``suits``."""
+    """The cost of that; the parameters are those of ``suits``."""
     count = lanes(positions)
     cost = HALVES_COST if count == LANES and gemm.halves_vectors() else COSTS[count]
     return Work(products * depth * width * cost, STRIDED / 2 * planes * count * (depth + width))

@@ -41,7 +41,7 @@ from runtime_arm.registry.steps import ZERO, Step, copy, shaped
 
 
 class Wide(NamedTuple):
-    """Tiles with the rows of those of the layout ``of``, and with so many columns."""
+    """Tiles with the rows of those of the layout ``of``, and with this many columns."""
 
     of: Tiles
     columns: int
@@ -80,7 +80,10 @@ class Wide(NamedTuple):
 
 @record(frozen=True, eq=False, repr=False)
 class PlanarWinograd:
-    """The way by tiles with so many columns, and the rows of the blobs' tiles. All tiles of the image are one strip."""
+    """The way by tiles with this many columns, and the rows of the blobs' tiles.
+
+    All tiles of the image are one strip.
+    """
 
     x: Tiles
     y: Tiles

@@ -34,8 +34,11 @@ def refusal(op: OperatorDef, keeps_zero: bool = False) -> bool:
 
 
 class InnerActivation:
-    """The activation of an operator. factor: what the weights and the bias are multiplied with beforehand.
-    temporaries: as many blocks as the activation takes. floor: what onnx.Max takes, one number for each channel."""
+    """The activation of an operator.
+
+    factor: weights and bias are multiplied with it beforehand. temporaries: as many blocks as the activation takes.
+    floor: the operand of onnx.Max, one number for each channel.
+    """
 
     def __init__(self, op: OperatorDef, temporaries: Sequence[Array], floor: Optional[Array] = None):
         self._limits: Sequence[Tuple[Any, Any]] = limits_of(op)

@@ -278,7 +278,7 @@ def _filter(
 
 
 def _multiply(weights: Array, columns: Array, out: Array) -> Iterator[Step]:
-    """out = weights @ columns, so many positions at once that no product is packed."""
+    """out = weights @ columns, in groups of positions so small that no product is packed."""
     positions = columns.shape[-1]
     for begin, end in ranges(-(-positions // VECTOR), max(1, SMALL_PRODUCT // weights.size // VECTOR)):
         part = slice(begin * VECTOR, min(end * VECTOR, positions))

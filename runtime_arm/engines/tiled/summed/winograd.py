@@ -68,7 +68,7 @@ class SummedWinograd(Winograd):
 
 
 class _Grid(NamedTuple):
-    """The positions of a strip: rows that lie ``pitch`` apart, of which the first ``kept`` are in the image."""
+    """The positions of a strip: rows of ``pitch`` positions, of which the first ``kept`` are in the image."""
 
     rows: int
     pitch: int
@@ -96,7 +96,7 @@ class _Grid(NamedTuple):
         return rows[..., : self.kept * each]
 
     def sizes(self, x: Tiles, filters: int) -> List[int]:
-        """Elements of what lies in the two buffers in turn."""
+        """The numbers of elements that the two buffers hold in turn."""
         tile, reach, channels, all_positions = x.tile, x.tile + TAPS - 1, x.channels, self.rows * self.pitch
         rows = tile * reach * (all_positions + 2) * channels
         products, half, results = (n * self.number * filters for n in (reach**2, tile * reach, tile**2))

@@ -105,7 +105,7 @@ _add_table_kernels(int8_sigmoid, _sigmoid_table)
 
 @operator("Int8Softmax", inplace={0: 0})
 def int8_softmax(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = exp(X) / the sum of its row. A row is everything after the first dimension, whatever ``axis`` says.
+    """Y = exp(X) / the sum of its row. A row is everything after the first dimension, for any ``axis``.
 
     Exponentials are integers from a table, indexed by the distance to the row's maximum. Quotients are rounded half up.
     Y_scale must be 1/256, Y_zero_point 0.

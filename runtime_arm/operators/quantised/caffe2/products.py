@@ -89,7 +89,7 @@ int8_conv.alias("Int8ConvRelu")
 
 @operator("Int8FC", inputs=3, multiply_adds=fully_connected())
 def int8_fc(op: OperatorDef, x: TensorSpec, w: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """Y (M, N) = X W^T + b in integers, for X (M, ...) with K elements per row and W (N, ...) likewise."""
+    """Y (M, N) = X W^T + b in integers, for X (M, ...) and W (N, ...), both with K elements per row."""
     require(op, x.ndim > 0 and w.ndim > 0, "X and the weights must have a dimension", x, w)
     terms = product(x.shape[1:]), product(w.shape[1:])
     require(op, terms[0] == terms[1], f"X has {terms[0]} elements per row, but the weights have {terms[1]}", x, w)

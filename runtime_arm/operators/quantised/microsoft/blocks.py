@@ -59,7 +59,7 @@ def mat_mul_n_bits(
     B: uint8 (N, blocks, block_size * bits / 8), the numbers q of ``bits`` (4) bits, the first in the lowest bits; a row
     has ceil(K / block_size) blocks. scales: (N, blocks), in A's dtype. Zero points: packed like a row of B, uint8 (N,
     ceil(blocks * bits / 8)), or A's dtype (N, blocks); 2^(bits - 1) if left out. groups: the block of each k, (K).
-    bias: (N). A is not rounded, whatever ``accuracy_level`` allows. Source: onnxruntime's ContribOperators.md.
+    bias: (N). A is not rounded, even if ``accuracy_level`` allows it. Source: onnxruntime's ContribOperators.md.
     """
     k, n, block, bits = _sizes(op)
     blocks = -(-k // block)
@@ -222,7 +222,7 @@ def unpacking(packed: Array, target: Array, work: Sequence[Array], bits: int) ->
 def gather_block_quantized(
     op: OperatorDef, data: TensorSpec, indices: TensorSpec, scales: TensorSpec, zero_points: Optional[TensorSpec] = None
 ) -> List[TensorSpec]:
-    """Y = Gather(scale (q - zero point), indices) along ``gather_axis`` (0); only what is gathered is unpacked.
+    """Y = Gather(scale (q - zero point), indices) along ``gather_axis`` (0); only the gathered rows are unpacked.
 
     data: uint8, numbers q of ``bits`` (4) bits, packed along the last axis, the first in the lowest bits; with
     ``format`` (armnet's own) the codes of a format of ``number_formats``. scales: one for each ``block_size`` (128)

@@ -150,7 +150,8 @@ def along_rows(parameter: Array) -> Array:
 def _require_matrix_parameter(
     op: OperatorDef, what: str, matrix: TensorSpec, other: TensorSpec, parameter: Spec, axis: int
 ) -> None:
-    """ShapeError unless there is one element; for matrices also a vector along ``axis``, or its shape with 1 beside."""
+    """ShapeError unless there is one element; for matrices also a vector along ``axis``, or its shape with another
+    dimension of 1."""
     if parameter is None or (parameter.size == 1 and parameter.ndim <= 1):
         return
     matrices = min(matrix.ndim, other.ndim) >= 2

@@ -27,7 +27,7 @@ from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import Step, in_turn
 
-FURTHEST = 2.0**30  # larger quotients saturate whatever the zero point is
+FURTHEST = 2.0**30  # larger quotients saturate with any zero point
 
 
 def _to(op: OperatorDef) -> np.dtype[Any]:
@@ -147,7 +147,7 @@ def requantize_table(call: Call) -> Run:
 
 @quantised("RescaleOperand", dtypes=EIGHT_BITS, inplace={0: 0})
 def rescale_operand(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """What CONCATENATION of uint8 does to an operand whose scale is not the output's, in float32:
+    """How CONCATENATION of uint8 rescales an operand whose scale is not the output's, in float32:
 
     Y = saturate(round(X ratio - X_zero_point ratio) + Y_zero_point) for ratio = X_scale (1 / Y_scale).
     """

@@ -77,7 +77,7 @@ def _sigmoids() -> Array:
 
 
 def power_of_two(scale: Any) -> Tuple[int, bool]:
-    """The nearest power of two of a scale, and whether the scale is that power but for one part in a thousand."""
+    """The nearest power of two of a scale, and whether the scale is that power to within one part in a thousand."""
     logarithm = np.log(np.float32(scale)) * (np.float32(1) / np.log(np.float32(2)))
     nearest = away_from_zero(logarithm)
     return int(nearest), bool(np.abs(logarithm - nearest) < np.float32(1e-3))

@@ -112,7 +112,7 @@ def _work_dtype(op: OperatorDef, dtype: Any) -> Any:
 def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence[Array]) -> Array:
     """From sums of X to outputs, not yet in their type, by way of differences to the zero point; in ``work``.
 
-    Of no elements it is the integer 0, whatever the zero point.
+    Without elements it is the integer 0, for any zero point.
     """
     if not count:
         work[0].fill(0)

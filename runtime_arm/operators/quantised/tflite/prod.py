@@ -29,7 +29,7 @@ def _axes(op: OperatorDef, x: TensorSpec) -> Tuple[int, ...]:
 def quantized_prod(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     """REDUCE_PROD over ``axes`` (all), which stay as 1 with ``keepdims``.
 
-    The elements X - X_zero_point are multiplied one after the other. Each product, and the last one once more, is
+    The elements X - X_zero_point are multiplied one after the other. Each product, and the last one again, is
     multiplied by X_scale / Y_scale**(1 / n), for n elements, and rounded as sums of int16 are.
     """
     axes, keep = _axes(op, x), op.get_bool("keepdims")

@@ -125,8 +125,8 @@ def quantized_lstm(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[Tenso
     coefficients of normalised gates int16, biases int32.
 
     X_, H_ and hidden_ scale and zero_point: of X, of h and Y, and of what is projected. C_scale: of the cells, a power
-    of two. ``scales``: of the weights, by input. ``gate_scales``: what normalised gates are computed in, i, f, c, o;
-    others are in Q3.12. cell_clip, proj_clip: in real numbers, 0 for none.
+    of two. ``scales``: of the weights, by input. ``gate_scales``: the scales of normalised gates, i, f, c, o; others
+    are in Q3.12. cell_clip, proj_clip: in real numbers, 0 for none.
     """
     given = [*inputs, *[None] * (_INPUTS - len(inputs))]
     x, h, c = given[0], given[_HIDDEN], given[_STATE]

@@ -59,8 +59,10 @@ def _sizes(op: OperatorDef, y: TensorSpec) -> Tuple[int, int, int, int]:
 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """For products: operands, sums and two buffers to rescale them in. Then what enters the gates of a block; and for a
-    step, what enters its gates, the gates with the cells, and a pair of them."""
+    """For products: operands, sums and two buffers to rescale them in.
+
+    Then the gates' inputs for a block; and for a step, its gates' inputs, the gates with the cells, and a pair of them.
+    """
     x = inputs[0]
     assert x is not None
     _, batch, cells, rows = _sizes(op, outputs[0])
@@ -98,7 +100,7 @@ class _Product:
         self._rescale = requantizer("tflite_ref", multipliers, 0, *limits, reach)
 
     def bind(self, memory: Sequence[Array], steps: int, batch: int) -> Callable[[Array, Array], None]:
-        """The function of so many steps: integers (steps, batch, K) give ``out`` (steps, 4, batch, cells)."""
+        """The function for this many steps: integers (steps, batch, K) give ``out`` (steps, 4, batch, cells)."""
         depth, width = self._weights.shape
         taken, sums = (buffer.view(self.dtype) for buffer in memory[:2])
         taken, sums = shaped(taken, steps, batch, depth), shaped(sums, steps, batch, width)

@@ -211,7 +211,7 @@ def _rsqrt(op: OperatorDef, of_x: Affine, of_y: Affine, x: Array) -> Array:
 
 
 def _inverse_roots(values: Array) -> Array:
-    """1 / sqrt(values) in fixed point; those of what is not positive are not used."""
+    """1 / sqrt(values) in fixed point; results of values that are not positive are not used."""
     mantissa, exponent = inverse_square_root(values)
     shift = exponent + _ROOT_BITS
     return divide_by_power(high_product(np.int64(1) << np.maximum(shift, 0), mantissa), np.maximum(-shift, 0))
