@@ -41,7 +41,7 @@ class StateRuns:
     def values(self) -> Dict[str, Array]:
         """UsageError if a step was interrupted while it changed them."""
         if self._is_broken:
-            raise UsageError("the last step failed while it changed the parameters: go on from a checkpoint")
+            raise UsageError("the last step failed while it changed the parameters: continue from a checkpoint")
         return self._values
 
     def replace(self, values: Mapping[str, Array]) -> None:

@@ -78,7 +78,7 @@ class Trainer:
         for name in self._inputs:
             self._weights.pop(name, None)
         if labels in self._inputs or labels in self._weights:
-            raise UsageError(f"labels: the net itself reads a blob {labels!r}, give them another name")
+            raise UsageError(f"labels: the net itself reads a blob {labels!r}; give them another name")
         self._labels, self._compatible, self._threads = labels, caffe2_compatible, threads
         self._outputs = self._chosen_outputs(outputs)
         wishes = Wishes(self._loss, labels, self._solver, trainable, self._outputs, batch_norm, caffe2_compatible)

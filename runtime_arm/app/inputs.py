@@ -34,7 +34,7 @@ def read_runs(words: Sequence[str], infos: Sequence[TensorInfo], preprocessing: 
         else:
             info = named(name, infos) if name else next(positional, None)  # type: ignore[assignment]
             if info is None:
-                raise FeedError(f"{path}: more files than the net has inputs, which are {len(infos)}")
+                raise FeedError(f"{path}: more files than the net's {len(infos)} inputs")
             arrays[info.name] = read_npy(path)
     if arrays:
         yield ", ".join(arrays), arrays

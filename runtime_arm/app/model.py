@@ -131,7 +131,7 @@ class Model:
         if isinstance(x, (str, os.PathLike)) and is_sound(x):
             raise FeedError(
                 f"{os.fspath(x)}: a sound, but the net is not known to take one; it takes {self._inputs()}. "
-                "If these are samples, say --task keywords; if not, give arrays, as .npz or NAME=FILE"
+                "If these are samples, use --task keywords; if not, give arrays, as .npz or NAME=FILE"
             )
         return [self._of_picture(x, options)]
 
@@ -339,7 +339,7 @@ class Model:
             return stored
         assumed, why = usual_rule(self.pair, self.input, self.entry)
         self._assumed = (
-            f"no preprocessing is stored; taken as {why}. If answers are wrong, say it: "
+            f"no preprocessing is stored; taken as {why}. If answers are wrong, state it: "
             "--preprocessing imagenet|caffe|inception|0..1|-1..1|yolo|FILE, stored by export or describe"
         )
         return {**assumed, **stored}

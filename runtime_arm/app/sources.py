@@ -44,7 +44,7 @@ def items_of(
         if path.lower().endswith(".npy"):
             info = named(name, infos) if name else next(positional, None)
             if info is None:
-                raise FeedError(f"{path}: more files than the net has inputs, which are {len(infos)}")
+                raise FeedError(f"{path}: more files than the net's {len(infos)} inputs")
             arrays[info.name] = read_npy(path)
         elif name:
             arrays.update(_named_file(named(name, infos), path))

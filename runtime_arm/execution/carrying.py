@@ -22,7 +22,7 @@ class Carried:
         names = [name for name in carry if name not in feeds]
         for name in names:
             if name not in self._left:
-                raise FeedError(f"input {name!r} was not given, and no run before carried it")
+                raise FeedError(f"input {name!r} was not given, and no earlier run carried it")
         return names
 
     def arrays(self, names: Iterable[str]) -> Dict[str, Array]:

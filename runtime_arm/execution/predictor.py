@@ -182,7 +182,7 @@ class Predictor:
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(
-            "a Predictor cannot be pickled, for it holds threads and memory: send its pair, predictor.pair, or the "
+            "a Predictor cannot be pickled, because it holds threads and memory: send its pair, predictor.pair, or the "
             "pair's folder, and make a Predictor where it is needed"
         )
 

@@ -43,7 +43,7 @@ class Session:
     def fail(self, error: DeviceError) -> None:
         """Stop using the device, and say so once."""
         if self.failure is None:
-            self.failure = f"{self.device.spec} failed: {error}; the processor finished the run and does the next ones"
+            self.failure = f"{self.device.spec} failed: {error}; the processor finished the run and will do the next"
             self.note(self.failure)
 
     def note(self, line: str) -> None:

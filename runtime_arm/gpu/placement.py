@@ -70,14 +70,14 @@ class Placement:
         device = self.session.device
         if (measured.name, measured.driver) != (device.name, device.driver):
             self.session.note(
-                f"what tuning.json says of a device is ignored: it is about {measured.name} ({measured.driver}); "
-                f"armnet optimize --engines measure --device {device.spec} renews it"
+                f"the device measurements in tuning.json are ignored: they are of {measured.name} ({measured.driver}); "
+                f"armnet optimize --engines measure --device {device.spec} renews them"
             )
             return set()
         slower = {step for step in steps if step.index not in measured.operators}
         self.reasons.update((step, "the processor is faster, as measured") for step in slower)
         if not measured.operators:
-            self.session.note(f"nothing runs on {device.spec}: the processor is faster, as tuning.json says")
+            self.session.note(f"nothing runs on {device.spec}: the processor is faster, according to tuning.json")
         return slower
 
     def _island(self, group: Sequence[Step], steps: Sequence[Step], wanted: Set[Value]) -> Island:

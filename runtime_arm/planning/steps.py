@@ -71,7 +71,7 @@ class Value:
             copy = self.array.copy()
         except MemoryError:
             what = f"a copy of blob {self.name!r} of shape {self.spec.shape}"
-            raise ResourceError(f"{what} needs {self.spec.nbytes:,} bytes, which are not to be had") from None
+            raise ResourceError(f"{what} needs {self.spec.nbytes:,} bytes, which are not available") from None
         return copy if self.spec.quantization is None else QuantizedTensor(copy, *self.spec.quantization)
 
 

@@ -295,7 +295,7 @@ def test_a_keyword_spotter_hears_a_word_in_each_window() -> None:
 def test_a_net_that_a_user_says_hears_takes_a_row_of_samples() -> None:
     """As BirdNET, whose scores are logits and whose 144,000 samples may be seconds of any length."""
     outputs: Dict[str, Content] = {"output": np.asarray([[-9.0, 9.0, -9.0]])}
-    told = pytest.raises(armnet.ArmnetError, match=r"it takes data \(n, 144000\). If these are samples, say --task")
+    told = pytest.raises(armnet.ArmnetError, match=r"it takes data \(n, 144000\). If these are samples, use --task")
     with opened(outputs, shape=("n", 144000)) as model, told:
         model.predict("bird.wav")
     with opened(outputs, shape=("n", 144000), labels=LABELS, task="sounds") as model:

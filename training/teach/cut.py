@@ -29,7 +29,7 @@ def cut(pair: Pair, blob: Optional[str] = None) -> Cut:
     spec = _spec(pair, net, chosen)
     if spec is None or spec.ndim < 2 or spec.dtype.kind != "f":
         found = "unknown" if spec is None else f"{spec.dtype.name} {list(spec.shape)}"
-        raise UsageError(f"{chosen!r} holds no vector of floats a sample ({found}); cut elsewhere (--cut BLOB)")
+        raise UsageError(f"{chosen!r} holds no vector of floats per sample ({found}); cut elsewhere (--cut BLOB)")
     return cut_at(pair, chosen, int(spec.shape[1]), spec.ndim)
 
 
@@ -44,7 +44,7 @@ def _features(pair: Pair) -> str:
             if op.type in PRODUCTS and len(op.input) > 1 and op.input[1] in constant:
                 return op.input[0]
             wanted.update(name for name in op.input if name not in constant)
-    raise UsageError("no layer with weights was found before the output; say where the features are (--cut BLOB)")
+    raise UsageError("no layer with weights was found before the output; name the blob with the features (--cut BLOB)")
 
 
 def _spec(pair: Pair, net: NetDef, blob: str) -> Optional[TensorSpec]:

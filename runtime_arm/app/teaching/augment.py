@@ -49,7 +49,7 @@ def ways_of(text: str) -> Tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip() not in ("", "none"))
     unknown = [name for name in names if name not in WAYS]
     if unknown:
-        raise UsageError(f"there is no augmentation {unknown[0]!r}; there are none, {', '.join(WAYS)}")
+        raise UsageError(f"there is no augmentation {unknown[0]!r}; choose from none, {', '.join(WAYS)}")
     return names
 
 

@@ -46,7 +46,7 @@ def cut_of_entry(pair: Pair) -> Cut:
     """The cut that a pair's entry "teachable" describes. UsageError if it has none, or one that does not fit."""
     entry = pair.meta.get(ENTRY)
     if not isinstance(entry, Mapping):
-        raise UsageError("this network was not packed to be taught; armnet pack --teachable does so")
+        raise UsageError("this network was not packed for teaching; armnet pack --teachable does that")
     blob, size, dims = (entry.get(key) for key in ("blob", "size", "dims"))
     known = {name for op in pair.predict_net.op for name in op.output}
     if blob not in known or not all(isinstance(n, int) and 1 < n < 1 << 24 for n in (size, dims)):

@@ -99,7 +99,7 @@ def joined(samples: Samples, found: Features, old: Optional[Known]) -> Known:
     if old is not None:
         clash = sorted(set(labels) & set(old.labels))
         if clash:
-            raise UsageError(f"class {clash[0]!r} is known already; give new classes, or teach all of them anew")
+            raise UsageError(f"class {clash[0]!r} is known already; give new classes, or teach all of them again")
         views = min(found.values.shape[1], old.values.shape[1])
         values = np.concatenate([old.values[:, :views], found.values[:, :views]])
         classes = np.concatenate([old.classes, classes + len(old.labels)])

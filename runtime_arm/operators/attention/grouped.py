@@ -134,7 +134,7 @@ def group_query_attention(op: OperatorDef, *inputs: Optional[TensorSpec]) -> Lis
     for one in (given.past_key, given.past_value):
         fits = one is None or (one.ndim == 4 and one.shape == (size.batches, size.key_heads, one.shape[2], size.depth))
         require(op, fits, f"the past must be ({size.batches}, {size.key_heads}, P, {size.depth})", one)
-    require(op, given.last is not None and given.last.size == size.batches, "one last position a batch", given.last)
+    require(op, given.last is not None and given.last.size == size.batches, "one last position per batch", given.last)
     if op.get_bool("sliding_window_cache") or op.get_int("qk_output", 0):
         raise ArgumentError(op, "sliding_window_cache and qk_output are not supported")
     _check_extras(op, given, size)

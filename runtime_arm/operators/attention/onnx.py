@@ -95,7 +95,7 @@ def attention(
     if lengths is not None:
         require(op, past_key is None, "the numbers of keys and a past exclude each other")
         require(
-            op, lengths.shape == (size.batches,) and lengths.dtype.kind in "iu", "one number of keys a batch", lengths
+            op, lengths.shape == (size.batches,) and lengths.dtype.kind in "iu", "one number of keys per batch", lengths
         )
     if mask is not None:
         _check_mask(op, mask, q, size)

@@ -40,7 +40,7 @@ def framer(op: OperatorDef, x: TensorSpec, kept: TensorSpec, count: TensorSpec) 
     require(op, x.ndim > 0 and x.size > 0 and x.shape[-1] % step == 0, f"X must be made of steps of {step}", x)
     rows = x.size // x.shape[-1]
     fits = kept.shape == (rows, kept_by_framer(size, step)) and kept.dtype == np.int16
-    require(op, fits and count.shape == () and count.dtype == np.int64, "what is kept does not fit", x, kept, count)
+    require(op, fits and count.shape == () and count.dtype == np.int64, "the kept samples do not fit", x, kept, count)
     y = x.with_shape((*x.shape[:-1], x.shape[-1] // step, size))
     return [y, TensorSpec((), np.bool_), kept, count]
 
@@ -94,7 +94,7 @@ def delay(op: OperatorDef, x: TensorSpec, kept: TensorSpec) -> List[TensorSpec]:
     """Signals (..., n), later by the number of samples that are kept of each."""
     require(op, x.ndim > 0 and x.size > 0, "X must have samples", x)
     fits = kept.ndim == 2 and kept.shape[0] == x.size // x.shape[-1] and kept.dtype == np.int16
-    require(op, fits, "what is kept does not fit", x, kept)
+    require(op, fits, "the kept samples do not fit", x, kept)
     return [x, kept]
 
 
@@ -114,7 +114,7 @@ def overlap_add(op: OperatorDef, x: TensorSpec, kept: TensorSpec) -> List[Tensor
     (step,) = _positive(op, "frame_step")
     require(op, x.ndim >= 2 and x.size > 0 and x.shape[-1] >= step, f"X must hold frames of {step} or more", x)
     rows, size = x.size // (x.shape[-1] * x.shape[-2]), x.shape[-1]
-    require(op, kept.shape == (rows, size) and kept.dtype == x.dtype, "what is kept does not fit", x, kept)
+    require(op, kept.shape == (rows, size) and kept.dtype == x.dtype, "the kept samples do not fit", x, kept)
     return [x.with_shape((*x.shape[:-2], x.shape[-2] * step)), kept]
 
 

@@ -248,7 +248,7 @@ def _rows(op: OperatorDef, stack: Array) -> Array:
     require(
         op,
         stack.shape[1:2] == (1,),
-        f"a scanned blob of several trips must have one row a trip, got {stack.shape[1:]}: of others Caffe2 loses rows",
+        f"a scanned blob of several trips must have one row per trip, got {stack.shape[1:]}: else Caffe2 loses rows",
     )
     return stack[:, 0]
 

@@ -90,7 +90,7 @@ def _check_floor(op: OperatorDef, y: TensorSpec, floor: Optional[TensorSpec]) ->
         y,
     )
     fits = floor is not None and floor.shape == (y.shape[1], *[1] * (y.ndim - 2))
-    require(op, fits, "the floor must be one number a channel", y, floor)
+    require(op, fits, "the floor must be one number per channel", y, floor)
 
 
 def tail_values(op: OperatorDef, y: Array, addend: Optional[Array], operand: Optional[Array]) -> Sequence[Any]:

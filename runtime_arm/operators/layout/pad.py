@@ -89,7 +89,7 @@ def pad_image(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
         for axis in axes:
             n, head, tail = x.shape[axis], padding.heads[axis], padding.tails[axis]
             far = max(head, n - 1 + tail)
-            require(op, far <= 2 * (n - 1), f"{pads} reflect too far: at most {2 * n - 2} before and {n - 1} behind", x)
+            require(op, far <= 2 * (n - 1), f"{pads} reflect too far: at most {2 * n - 2} before and {n - 1} after", x)
     return [x.with_shape(sizes)]
 
 

@@ -107,7 +107,7 @@ def _blocks(op: OperatorDef, shape: Shape) -> Tuple[int, int, int, int]:
     if op.has("repeat_from_axis") and op.get_str("mode") == "sequence":
         last = axis_of(op, op.get_int("repeat_from_axis"), len(shape))
     if not first <= axis <= last or (first and last < len(shape)):
-        raise ArgumentError(op, "batch must be before axis, and repeat_from_axis behind it, without batch")
+        raise ArgumentError(op, "batch must be before axis, and repeat_from_axis after it, without batch")
     return product(shape[:first]), product(shape[first:axis]), product(shape[axis:last]), product(shape[last:])
 
 

@@ -69,7 +69,7 @@ def _caffe2_slices(op: OperatorDef, x: TensorSpec, starts: Numbers, ends: Number
     require(
         op,
         len(starts) == len(ends) <= x.ndim,
-        f"starts {starts} and ends {ends} must be equally many, and no more than dimensions",
+        f"starts {starts} and ends {ends} must have the same length, and no more numbers than dimensions",
         x,
     )
     bounds = [(_bound(start, n), _bound(end, n)) for n, start, end in zip(x.shape, starts, ends)]
@@ -121,7 +121,7 @@ def _onnx_slices(
     steps = [1] * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps) <= x.ndim:
         numbers = f"starts {starts}, ends {ends}, axes {axes}, steps {steps}"
-        raise ShapeError(op, f"{numbers} must be equally many, no more than dimensions; got {x}")
+        raise ShapeError(op, f"{numbers} must have the same length, no more numbers than dimensions; got {x}")
     if len(set(axes)) < len(axes) or 0 in steps:
         raise ShapeError(op, f"axes {axes} must differ and steps {steps} not be 0; got {x}")
     slices = [slice(None)] * x.ndim

@@ -75,7 +75,7 @@ def _around(op: OperatorDef, shape: Sequence[int]) -> Any:
 
 def _channels_first(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Any:
     if channel_axis(op, outputs[0].ndim) != 1:
-        return "only for channels in front of the image"
+        return "only for channels before the image"
     if not op.get_bool("is_test") and several_batches(op):
         return "only for sums over one batch"
     return single_or_double(op, inputs, outputs) if outputs[0].size else "X is empty"

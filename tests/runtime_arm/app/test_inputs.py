@@ -97,6 +97,6 @@ def test_files_make_runs(tmp_path: Path) -> None:
     assert (name, sorted(feeds)) == ("a, b", ["a", "b"])
     with pytest.raises(FeedError, match="no input 'c'; the net takes a, b"):
         list(read_runs([f"c={tmp_path / '1.npy'}"], infos, {}))
-    with pytest.raises(FeedError, match="more files than the net has inputs, which are 2"):
+    with pytest.raises(FeedError, match="more files than the net's 2 inputs"):
         list(read_runs([str(tmp_path / "1.npy")] * 3, infos, {}))
     assert next(read_runs([str(tmp_path / "b=3.npy")], infos, {}))[0] == "a"

@@ -90,7 +90,7 @@ def test_a_cache_of_the_final_size_is_written_in_place() -> None:
 
 def test_what_cannot_be_carried_is_refused() -> None:
     with Predictor(growing()) as predictor:
-        with pytest.raises(FeedError, match="input 'past_key' was not given, and no run before carried it"):
+        with pytest.raises(FeedError, match="input 'past_key' was not given, and no earlier run carried it"):
             predictor.run({"x": STEPS[0]}, carry=CARRY)
         with pytest.raises(UsageError, match="carry names an input and its output, got 'x': 'key_'"):
             predictor.run({"x": STEPS[0]}, carry={"x": "key_"})

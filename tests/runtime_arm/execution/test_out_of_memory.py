@@ -46,7 +46,7 @@ except ResourceError as error:
     ("nbytes", "told"),
     [
         (1 << 28, "(33554432,)"),
-        (1 << 26, "a copy of blob 'y' of shape (33554432,) needs 134,217,728 bytes, which are not to be had"),
+        (1 << 26, "a copy of blob 'y' of shape (33554432,) needs 134,217,728 bytes, which are not available"),
     ],
 )
 def test_an_output_that_cannot_be_copied_is_named(nbytes: int, told: str) -> None:

@@ -98,7 +98,7 @@ def test_what_does_not_pay_in_the_whole_net_stays_on_the_processor(
         predictor.run({"x": X})
         assert _on_device(predictor) == []
         (note,) = predictor.notes
-    assert note == f"nothing runs on {opened[0].spec}: the processor is faster, as tuning.json says"
+    assert note == f"nothing runs on {opened[0].spec}: the processor is faster, according to tuning.json"
 
 
 def test_what_was_measured_on_another_device_is_ignored(
@@ -113,7 +113,7 @@ def test_what_was_measured_on_another_device_is_ignored(
     with Predictor(pair.replace(tuning=elsewhere), threads=1, device="opencl:0") as predictor:
         predictor.run({"x": X})
         assert _on_device(predictor) == [BEFORE, BEHIND]
-        assert "is ignored: it is about " in predictor.notes[0]
+        assert "are ignored: they are of " in predictor.notes[0]
         assert f"--engines measure --device {opened[0].spec} renews it" in predictor.notes[0]
 
 

@@ -56,7 +56,7 @@ def _only_x_varies(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
     if op.get_bool("channels_last"):
         return "only for channels_last 0"
     if math.prod(x.shape[2:]) >= 1 << 23:
-        return "sums of so many pixels may exceed 32 bits"
+        return "sums of this many pixels may exceed 32 bits"
     return None if all_known(inputs[1:]) else "scales and zero points must be constants"
 
 

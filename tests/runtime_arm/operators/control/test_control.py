@@ -283,7 +283,7 @@ class TestONNXWhile:
         loop = op("ONNXWhile", "n go x", "last all", body=body, has_trip_count=1)
         feeds = {"n": np.array(trips, np.int64), "go": np.array(True), "x": np.ones(shape, np.float32)}
         if wanted is None:
-            with pytest.raises(OperatorError, match="one row a trip"):
+            with pytest.raises(OperatorError, match="one row per trip"):
                 run("last all", feeds, loop)
             return
         _, everything = run("last all", feeds, loop)

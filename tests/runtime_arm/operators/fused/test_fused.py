@@ -98,9 +98,9 @@ def with_floor(made: Any, floor: Array, **arguments: Any) -> Any:
 @pytest.mark.parametrize(
     ("floor", "arguments", "complaint"),
     [
-        ((8,), {}, "one number a channel"),
-        ((1, 1, 1), {}, "one number a channel"),
-        ((8, 4, 4), {}, "one number a channel"),
+        ((8,), {}, "one number per channel"),
+        ((1, 1, 1), {}, "one number per channel"),
+        ((8, 4, 4), {}, "one number per channel"),
         ((8, 1, 1), {"order": "NHWC"}, "channels first"),
     ],
 )

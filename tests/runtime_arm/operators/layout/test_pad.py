@@ -100,8 +100,8 @@ def test_pad_image_follows_caffe2_and_refuses_to_read_outside_the_image(
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        ({"pads": [5, 0, 0, 0], "mode": "reflect"}, "reflect too far: at most 4 before and 2 behind"),
-        ({"pads": [0, 0, 0, 3], "mode": "reflect"}, "reflect too far: at most 4 before and 2 behind"),
+        ({"pads": [5, 0, 0, 0], "mode": "reflect"}, "reflect too far: at most 4 before and 2 after"),
+        ({"pads": [0, 0, 0, 3], "mode": "reflect"}, "reflect too far: at most 4 before and 2 after"),
         ({"pad": 1, "mode": "wrap"}, "mode must be"),
         ({"pads": [1, 1]}, "must be 4 numbers"),
         ({"pad": 1, "stride": 2}, "takes no legacy_pad, stride or dilation"),

@@ -47,8 +47,8 @@ def test_onnx_slice_agrees_with_numpy(inputs: List[Any]) -> None:
 @pytest.mark.parametrize(
     ("starts", "ends", "rule"),
     [
-        ([0, 1], [-1, 3, -1], "must be equally many"),
-        ([0, 0, 0, 0], [-1] * 4, "no more than dimensions"),
+        ([0, 1], [-1, 3, -1], "must have the same length"),
+        ([0, 0, 0, 0], [-1] * 4, "no more numbers than dimensions"),
         ([0, 3], [-1, 2], "must not exceed"),
         ([0, -9], [-1, 2], "must not exceed"),
         ([1, 1], [2, 2], "only one dimension may be cut"),
@@ -65,7 +65,7 @@ def test_refuses(starts: List[int], ends: List[int], rule: str) -> None:
         (([0], [1], [3]), "axes 3 is out of range"),
         (([0, 0], [1, 1], [0, -3]), "must differ"),
         (([0], [1], [0], [0]), "not be 0"),
-        (([0, 0], [1]), "must be equally many"),
+        (([0, 0], [1]), "must have the same length"),
     ],
 )
 def test_onnx_refuses(numbers: Any, rule: str) -> None:
