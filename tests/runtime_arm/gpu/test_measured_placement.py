@@ -114,7 +114,7 @@ def test_what_was_measured_on_another_device_is_ignored(
         predictor.run({"x": X})
         assert _on_device(predictor) == [BEFORE, BEHIND]
         assert "are ignored: they are of " in predictor.notes[0]
-        assert f"--engines measure --device {opened[0].spec} renews it" in predictor.notes[0]
+        assert f"--engines measure --device {opened[0].spec} renews them" in predictor.notes[0]
 
 
 def test_islands_are_timed_by_the_clock_on_both_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
