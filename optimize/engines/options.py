@@ -90,11 +90,11 @@ def options_alone(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
     on data. Nothing is planned, which would take a second for a large net."""
     net = pair.predict_net
     written = {name for op in net.op for name in op.output}
-    known = {name: TensorSpec.known(content) for name, content in run_init_net(pair.init_net).items()}
-    known.update((name, spec.with_shape(spec.shape)) for name, spec in known.items() if name in written)
-    known.update(specs)
+    filled = {name: TensorSpec.known(content) for name, content in run_init_net(pair.init_net).items()}
+    state = {name: spec.with_shape(spec.shape) for name, spec in filled.items() if name in written}
+    given = {**filled, **state, **specs}
     with np.errstate(all="ignore"):
-        trace = Trace(net.op, 0, {name: Value(name, spec, FEED_STEP, spec.value) for name, spec in known.items()})
+        trace = Trace(net.op, 0, {name: Value(name, spec, FEED_STEP, spec.value) for name, spec in given.items()})
     return _of_steps(trace.steps, pair)
 
 
