@@ -30,9 +30,7 @@ _DONE_BY = {
 _TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
 
 
-def untangled(
-    pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder: Recorder
-) -> Tuple[Pair, Program]:
+def untangled(pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder: Recorder) -> Tuple[Pair, Program]:
     """The pair, and its program, without branches of known conditions, loops of few known trips, sequences of known elements and blocks
     that are written element by element; the same one if it has none.
 

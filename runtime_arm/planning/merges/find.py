@@ -79,7 +79,9 @@ def _fastest(
         if certain is not None:
             totals[step], chosen[step] = totals.get(before(certain.parts[0]), 0.0), certain
         elif step in concerned:
-            ways: List[Tuple[float, Optional[Merge]]] = [(time_alone(step, known) + totals.get(before(step), 0.0), None)]
+            ways: List[Tuple[float, Optional[Merge]]] = [
+                (time_alone(step, known) + totals.get(before(step), 0.0), None)
+            ]
             for merge in found[step]:
                 ways.append((time_together(merge, known) + totals.get(before(merge.parts[0]), 0.0), merge))
             totals[step], chosen[step] = min(ways, key=lambda way: way[0])
