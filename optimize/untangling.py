@@ -10,7 +10,7 @@ from typing import Mapping, Sequence, Tuple
 from optimize import pipeline
 from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
-from optimize.passes.composing import compose_reduce_slices, compose_update_slice
+from optimize.passes.composing import compose_bags, compose_reduce_slices, compose_update_slice
 from optimize.passes.folding import choose_branches, unroll_loops
 from optimize.passes.removing import remove_sequences
 from optimize.rewriting.inlining import READERS
@@ -25,14 +25,21 @@ from runtime_arm.pair.pair import Pair
 Shapes = Mapping[str, Sequence[int]]
 _DONE_BY = {
     one.PASS.name
-    for one in (choose_branches, compose_reduce_slices, unroll_loops, remove_sequences, compose_update_slice)
+    for one in (
+        choose_branches,
+        compose_bags,
+        compose_reduce_slices,
+        unroll_loops,
+        remove_sequences,
+        compose_update_slice,
+    )
 }
 _TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
 
 
 def untangled(pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder: Recorder) -> Tuple[Pair, Program]:
-    """The pair, and its program, without branches of known conditions, loops of few known trips, sequences of known elements and blocks
-    that are written element by element; the same one if it has none.
+    """The pair without branches of known conditions, loops of few known trips, sequences of known elements and blocks
+    that are written element by element, and its program; the same pair if it has none.
 
     inputs, shapes: the pair's inputs with the examples of their shapes, and these examples. OptimizationError if the
     result computes anything else.

@@ -42,8 +42,8 @@ def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], pl
 
 
 class KnownOptions:
-    """``options_of`` for the operators of one net, which repeats its layers: convolutions that differ only in what their
-    weights hold, or in names, have the same options, which are made once."""
+    """``options_of`` for the operators of one net. Nets repeat their layers: convolutions that differ only in names and
+    in what their weights hold have the same options, which are made once."""
 
     def __init__(self) -> None:
         self._convolutions: Dict[Hashable, List[Option]] = {}

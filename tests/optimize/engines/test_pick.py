@@ -94,7 +94,8 @@ def test_blobs_that_the_net_overwrites_are_not_constant_for_options_alone() -> N
     specs = sample_specs(pair.inputs)
     state, planned = options_alone(pair, specs)[0], options_of(pair, specs)[0]
     assert (state.open, state.refused) == (planned.open, planned.refused)
-    assert state.inputs[1] is not None and state.inputs[1].value is None
+    assert state.inputs[1] is not None
+    assert state.inputs[1].value is None
 
 
 def pooled() -> Pair:

@@ -532,7 +532,8 @@ def test_convolutions_that_are_alike_have_their_options_made_once() -> None:
 
     x, w = normal(1, 8, 12, 12), normal(8, 8, 3, 3)
     first = found(conv("a", pad=1), x, w)
-    assert first and found(conv("b", pad=1), x, 2 * w) is first
+    assert first
+    assert found(conv("b", pad=1), x, 2 * w) is first
     assert found(conv("c", pad=1), normal(1, 8, 12, 13), w) is not first
     assert found(conv("d", pad=1, engine="!WINOGRAD"), x, w) is not first
     assert found(conv("e"), x, w) is not first
