@@ -88,10 +88,7 @@ def rule(*patterns: Operator, to: Callable[..., Rewrite]) -> Rule:
 
     def find(program: Program, start: int) -> Iterator[Match]:
         for place in range(start, len(program.net.op)):
-            full_type = program.net.op[place].full_type
             for pattern in patterns:
-                if full_type not in pattern.types:
-                    continue
                 for found in _operator(program, pattern, place, _Found()):
                     match = found.match(program, place)
                     if match is not None:

@@ -236,7 +236,7 @@ class _Replacement(Inlined):
         self.operators[-1] = last.replace(output=(y, *last.output[1:]))
 
     def _one(self, number: int) -> str:
-        return self.constant(f"number_{number}", np.array([number]))
+        return self.constant(f"number_{number}", np.array([number], np.int64))
 
     def _from(self, limit: _Limit) -> str:
         """The vector from the element of the first trip on."""
