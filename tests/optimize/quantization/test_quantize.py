@@ -298,7 +298,7 @@ def test_layers_stay_float_until_the_pair_is_accepted(pair: Pair) -> None:
     floats = [row for row in report.layers if row.choice.activations == "float32"]
     assert 0 < len(floats) < len(report.layers)
     assert all(row.reason for row in floats)
-    with pytest.raises(UsageError, match="not reached even with all of its"):
+    with pytest.raises(UsageError, match="does not meet the demands even with all of its 4 layers"):
         quantize(pair, samples(4), activations="int8", accept=lambda candidate: False)
 
 
