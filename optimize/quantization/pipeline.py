@@ -9,10 +9,10 @@ good enough.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, List, Optional, Sequence
+from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
 
 import optimize
-from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
+from optimize.quantization.builders import AUTO, Build, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.narrow_constants import with_narrow_nets
@@ -21,7 +21,7 @@ from optimize.quantization.packing.formats import FLOAT32, check_format
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
-from optimize.quantization.smallest import Outputs, smallest
+from optimize.quantization.smallest import Outputs, alone_ratios, one_alone, smallest
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
@@ -109,7 +109,8 @@ def quantize(
         builder = weight_builder(pair, given, asked, table, methods, progress)
     if integers and not (demanding or table):
         snr = GOOD_SNR
-    result = _within(pair, builder, given, Demand(snr, accept), report, progress)
+    instead = Floats(int16=True) if asked.activations == "int8" and not table else None
+    result = _within(pair, builder, given, Demand(snr, accept), instead, report, progress)
     if asked_for != {FLOAT32}:
         result = optimize.optimize(result, progress=progress)
     return with_narrow_nets(with_short_names(result))
@@ -165,27 +166,29 @@ def _within(
     builder: Builder,
     samples: Optional[Sequence[Sample]],
     demand: Demand,
+    instead: Optional[Floats],
     report: QuantizationReport,
     progress: Progress,
 ) -> Pair:
-    """The pair that is built with so few layers on floats, and of wider weights, that it is just good enough."""
+    """The pair that is built with so few layers on floats, and of wider weights, that it is just good enough.
+
+    instead: what is advised where half of the layers have to stay float and it is good enough with room, since weights
+    are rounded otherwise for it.
+    """
     said = list(report.notes)
     build = builder.build
     result = build(Floats(), report)
     if not samples:
         return result
     judge = Judge(pair, builder, samples, demand)
-    report.output_snr = at_first = judge.ratio(Floats()).found
+    report.output_snr, report.sure_snr = judge.told(Floats())
+    rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
     if judge.good(Floats()):
+        if report.each_layer:
+            _tell_alone(report, alone_ratios(one_alone(rows, _measuring(pair, build, samples), progress)))
         _warn(report, demand)
         return result
-    rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
-    noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
-
-    def measured(floats: Floats) -> Measured:
-        return noise.measured(build(floats, QuantizationReport()))
-
-    outputs = Outputs(measured, judge.excess, judge.good, judge.roomy)
+    outputs = Outputs(_measuring(pair, build, samples), judge.excess, judge.good, judge.roomy)
     found = smallest(rows, outputs, progress)
     if found is None:
         raise UsageError(f"the pair does not meet the demands even with all of its {len(rows)} layers in float")
@@ -193,17 +196,17 @@ def _within(
     report.layers.clear()
     report.notes[:] = said
     result = build(floats, report)
-    report.output_snr = judge.ratio(floats).found
+    report.output_snr, report.sure_snr = judge.told(floats)
+    _tell_alone(report, alone)
     report.layers[:] = [
-        row._replace(
-            alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats.layers else row.reason
-        )
-        for row in report.layers
+        row._replace(reason="it spoils the outputs") if row.layer in floats.layers else row for row in report.layers
     ]
     report.notes.append(
         f"{len(floats.layers)} of {len(report.layers)} layers stay float: without, the worst output has a "
-        f"signal-to-noise ratio of {at_first:.1f} dB"
+        f"signal-to-noise ratio of {judge.ratio(Floats())}"
     )
+    if instead is not None and 2 * len(floats.layers) >= len(report.layers) and judge.roomy(instead):
+        report.notes.append("with --activations int16, few layers would stay float, or none")
     asked, got = ({row.choice.activations for row in some} for some in (rows, report.layers))
     if asked != {FLOAT32} == got:
         report.notes.append(
@@ -212,6 +215,17 @@ def _within(
         )
     _warn(report, demand)
     return result
+
+
+def _measuring(pair: Pair, build: Build, samples: Sequence[Sample]) -> Callable[[Floats], Measured]:
+    """What measures outputs on a few samples."""
+    noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
+    return lambda floats: noise.measured(build(floats, QuantizationReport()))
+
+
+def _tell_alone(report: QuantizationReport, alone: Mapping[str, float]) -> None:
+    """Says what each layer alone does to the outputs."""
+    report.layers[:] = [row._replace(alone=alone.get(row.layer)) for row in report.layers]
 
 
 def _warn(report: QuantizationReport, demand: Demand) -> None:
