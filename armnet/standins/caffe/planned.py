@@ -1,0 +1,268 @@
+"""Whole forward passes of a net in the phase TEST, run as one planned network instead of layer by layer.
+
+Programs see what Caffe would show them:
+
+- Outputs, blobs that the caller names, blobs that were read since the pass before, and blobs of which the program holds
+  an array are computed by the pass. All others are computed when they are read, from copies of the inputs.
+- The network uses the memory of the parameters. Before a program gets hold of a parameter, whatever is still to be
+  computed is computed. In the next pass the parameter is compared with a copy. If it differs, that pass runs layer by
+  layer, and the network is made anew once the parameters have been left alone for a while.
+- A pass over some of the layers, a backward pass, and parameters shared with another net lead back to layers for good.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from exporter.caffe.blob import Blob as Memory
+from exporter.caffe.prototxt import message_class
+from runtime_arm.errors import ArmnetError
+from runtime_arm.execution.predictor import Predictor
+from runtime_arm.netdef import Array
+from runtime_arm.pair.pair import Pair
+from training.caffe.files import PHASES
+from training.caffe.layers.translated import network_of
+from training.caffe.net import Net
+
+_BY_LAYERS = ("LSTM", "RNN", "Parameter", "Filter")  # they go on from the pass before, or have shapes of their own
+_LONGEST_WAIT = 63  # passes by layers before the network is made anew, of parameters that change again and again
+_Held = Callable[[], Optional[Array]]
+
+
+class Lender:
+    """Hands out arrays of memories, and knows whether one of them, or a view of one, is still in use."""
+
+    def __init__(self) -> None:
+        self._lent: Dict[int, Tuple[_Held, _Held]] = {}  # by memory: the base of what was handed out, and its owner
+
+    def lend(self, memory: Memory) -> Array:
+        """The values, to be read and written."""
+        owner = memory.data_memory.mutable_cpu_data()
+        base, known = (held() for held in self._lent.get(id(memory), (lambda: None, lambda: None)))
+        if base is None or known is not owner:
+            base = np.asarray(memoryview(owner))  # type: ignore[arg-type]
+            self._lent[id(memory)] = weakref.ref(base), weakref.ref(owner)
+        values: Array = base.view(np.float32)[: memory.count()].reshape(memory.shape)
+        return values
+
+    def is_held(self, memory: Memory) -> bool:
+        """Whether the program can reach the values of a memory without asking for them."""
+        return id(memory) in self._lent and self._lent[id(memory)][0]() is not None
+
+
+class Passes:
+    """The whole forward passes of a net, whose blobs and parameters programs get through this object alone.
+
+    possible: whether they may run as a network at all.
+    """
+
+    def __init__(self, net: Net, possible: bool):
+        self._net = net
+        self._possible = possible and _is_pure(net)
+        self._lender = Lender()
+        self._predictor: Optional[Predictor] = None
+        self._copies: Dict[int, Tuple[Memory, Array]] = {}  # of the parameters that the program may have changed
+        self._sources = {top: proto.bottom[0] for proto, _ in net.layers if proto.type == "Split" for top in proto.top}
+        self._due: Dict[str, int] = {}  # blobs that are still to be computed, and how much their memories hold
+        self._given: Dict[str, Array] = {}  # what the inputs held in the last pass, if it ran as a network
+        self._read: Set[str] = set()  # since the last pass
+        self._has_filled = False  # whether a blob was computed late, after the last pass
+        self._shapes: Sequence[Tuple[int, ...]] = ()  # of the inputs, when the blobs were given theirs
+        self._calm = self._wait = 0  # passes by layers since a parameter was touched, and how many there have to be
+
+    # What programs get
+
+    def values(self, memory: Memory, name: Optional[str]) -> Array:
+        """Those of the blob of this name, or of a parameter."""
+        if not self._possible:
+            return memory.data
+        if name is None:
+            self._watch(memory)
+        else:
+            name = self._sources.get(name, name)
+            memory = self._net.blobs[name]
+            self._compute(name)
+        return self._lender.lend(memory)
+
+    def reshape(self, memory: Memory, name: Optional[str], shape: Sequence[int]) -> None:
+        """Give a blob, or a parameter, another shape."""
+        if name is None:
+            self._watch(memory)
+        self._shapes = ()
+        memory.reshape(*shape)
+
+    def reshape_all(self) -> None:
+        """Give every blob the shape that follows from those of the inputs."""
+        self._net.reshape()
+        self._shapes = self._shapes_of_inputs()
+
+    # Passes
+
+    def forward(self, wanted: Iterable[str] = ()) -> None:
+        """Run all layers. wanted: blobs that will be read."""
+        predictor = self._ready()
+        if predictor is None:
+            self._forward_by_layers()
+            return
+        if self._shapes != self._shapes_of_inputs():
+            self.reshape_all()
+        names = self._wanted_now(wanted)
+        given = {name: self._net.blobs[name].data for name in self._net.inputs}
+        try:
+            found = self._run(predictor, given, names)
+        except ArmnetError:
+            self._predictor, self._possible = None, False
+            self._forward_by_layers()
+            return
+        for name, values in found.items():
+            memory = self._net.blobs[name]
+            memory.reshape(values.shape)
+            memory.data[...] = values
+        self._due = {name: memory.capacity for name, memory in self._computed() if name not in found}
+        self._given = {name: values.copy() for name, values in given.items()}
+        self._read, self._has_filled = set(), False
+
+    def go_back_to_layers(self, for_good: bool = True) -> None:
+        """Let blobs and layers hold what they would hold if the last pass had run layer by layer."""
+        if self._given:
+            self._compute_all()
+            changed = [(memory, memory.data.copy()) for memory, _ in self._copies.values()]
+            for memory, before in self._copies.values():
+                memory.data[...] = before
+            self._net.remember(self._given)
+            for memory, values in changed:
+                memory.data[...] = values
+        self._predictor, self._given, self._copies = None, {}, {}
+        self._possible = self._possible and not for_good
+
+    def _forward_by_layers(self) -> None:
+        self._due, self._given, self._read, self._shapes = {}, {}, set(), ()
+        self._net.forward_between()
+
+    def _ready(self) -> Optional[Predictor]:
+        """The network, if this pass may run as one."""
+        if not self._possible:
+            return None
+        if self._predictor is not None and self._has_changed():
+            self._predictor = None
+            self._calm, self._wait = 0, min(2 * self._wait + 1, _LONGEST_WAIT)
+        if self._predictor is None:
+            if self._calm < self._wait:
+                self._calm = 0 if any(map(self._lender.is_held, self._parameters())) else self._calm + 1
+                return None
+            self._make()
+        return self._predictor
+
+    def _make(self) -> None:
+        try:
+            self._predictor = Predictor(_network_of(self._net, self._sources))
+        except ArmnetError:
+            self._possible = False
+            return
+        held = filter(self._lender.is_held, self._parameters())
+        self._copies = {id(memory): (memory, memory.data.copy()) for memory in held}
+
+    def _run(self, predictor: Predictor, given: Dict[str, Array], names: Iterable[str]) -> Dict[str, Array]:
+        """These blobs, and the outputs."""
+        return predictor.run(given, keep=list(names))
+
+    def _wanted_now(self, wanted: Iterable[str]) -> List[str]:
+        """The blobs that a pass has to compute at once."""
+        if any(self._lender.is_held(memory) for memory, _ in self._copies.values()):
+            return [name for name, _ in self._computed()]
+        named = self._read.union(self._sources.get(name, name) for name in wanted)
+        return [name for name, memory in self._computed() if name in named or self._lender.is_held(memory)]
+
+    def _computed(self) -> List[Tuple[str, Memory]]:
+        """The blobs that layers write; the tops of Splits are one with their bottoms."""
+        given = {*self._net.inputs, *self._sources}
+        return [(name, memory) for name, memory in self._net.blobs.items() if name not in given]
+
+    def _shapes_of_inputs(self) -> List[Tuple[int, ...]]:
+        return [self._net.blobs[name].shape for name in self._net.inputs]
+
+    # Blobs that are read later
+
+    def _compute(self, name: str) -> None:
+        """Let a blob hold what it should. The first that is read after a pass is computed alone, the second with all
+        the others."""
+        self._read.add(name)
+        if name in self._due:
+            self._fill(list(self._due) if self._has_filled else [name])
+            self._has_filled = True
+
+    def _compute_all(self) -> None:
+        if self._due:
+            self._fill(list(self._due))
+
+    def _fill(self, names: List[str]) -> None:
+        assert self._predictor is not None
+        found = self._run(self._predictor, self._given, names)
+        for name in names:
+            memory, capacity = self._net.blobs[name], self._due.pop(name)
+            if memory.capacity == capacity:  # else it lost its content when it was made larger
+                flat = memory.data_memory.mutable_cpu_data().view(np.float32)
+                flat[: found[name].size] = found[name].reshape(-1)
+
+    # Parameters
+
+    def _parameters(self) -> Iterable[Memory]:
+        return (memory for memories in self._net.params.values() for memory in memories)
+
+    def _watch(self, memory: Memory) -> None:
+        """The program gets hold of a parameter."""
+        self._calm = 0
+        if self._predictor is not None:
+            self._compute_all()
+            if id(memory) not in self._copies:
+                self._copies[id(memory)] = memory, memory.data.copy()
+
+    def _has_changed(self) -> bool:
+        """Whether a parameter differs from what it was when the network was made. Those that the program has let go of
+        are watched no longer."""
+        for key, (memory, before) in list(self._copies.items()):
+            if memory.shape != before.shape or memory.data.tobytes() != before.tobytes():
+                return True
+            if not self._lender.is_held(memory):
+                del self._copies[key]
+        return False
+
+
+def _is_pure(net: Net) -> bool:
+    """Whether a pass is a function of inputs and parameters that changes nothing else, with shapes that do not depend
+    on values but in outputs."""
+    protos = [proto for proto, _ in net.layers]
+    names = [proto.name for proto in protos]
+    tops = {top for proto in protos for top in proto.top}
+    return (
+        len(set(names)) == len(names)
+        and bool(net.outputs)
+        and tops.isdisjoint(net.inputs)
+        and not any(any(layer.loss_weights(len(proto.top))) for proto, layer in net.layers)
+        and not any(proto.type in _BY_LAYERS for proto in protos)
+        and all(set(proto.top) <= set(net.outputs) for proto in protos if proto.type == "DetectionOutput")
+        and not any(_sums_up(proto) for proto in protos if proto.type == "BatchNorm")
+    )
+
+
+def _network_of(net: Net, sources: Mapping[str, str]) -> Pair:
+    """The net's layers as a pair, without Splits. sources: the blob behind each of their tops."""
+    layers = []
+    for proto, layer in net.layers:
+        if proto.type != "Split":
+            copy: Any = message_class("LayerParameter")()
+            copy.CopyFrom(proto)
+            copy.bottom[:] = [sources.get(name, name) for name in proto.bottom]
+            copy.phase = PHASES["TEST"]
+            layers.append((copy, [blob.data for blob in layer.blobs]))
+    shapes = {name: net.blobs[name].shape for name in net.inputs}
+    return network_of(net.name, shapes, layers, list(dict.fromkeys(sources.get(name, name) for name in net.outputs)))
+
+
+def _sums_up(proto: Any) -> bool:
+    """Whether a BatchNorm changes its statistics in the phase TEST."""
+    param = proto.batch_norm_param
+    return param.HasField("use_global_stats") and not param.use_global_stats
