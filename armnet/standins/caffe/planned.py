@@ -13,18 +13,15 @@ Programs see what Caffe would show them:
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from armnet.standins.caffe.network import Network
+from armnet.standins.failures import raised_as
 from exporter.caffe.blob import Blob as Memory
-from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import ArmnetError
-from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
-from runtime_arm.pair.pair import Pair
-from training.caffe.files import PHASES
-from training.caffe.layers.translated import network_of
 from training.caffe.net import Net
 
 _BY_LAYERS = ("LSTM", "RNN", "Parameter", "Filter")  # they go on from the pass before, or have shapes of their own
@@ -40,9 +37,9 @@ class Lender:
 
     def lend(self, memory: Memory) -> Array:
         """The values, to be read and written."""
-        owner = memory.data_memory.mutable_cpu_data()
-        base, known = (held() for held in self._lent.get(id(memory), (lambda: None, lambda: None)))
-        if base is None or known is not owner:
+        owner, lent = memory.data_memory.mutable_cpu_data(), self._lent.get(id(memory))
+        base = None if lent is None or lent[1]() is not owner else lent[0]()
+        if base is None:
             base = np.asarray(memoryview(owner))  # type: ignore[arg-type]
             self._lent[id(memory)] = weakref.ref(base), weakref.ref(owner)
         values: Array = base.view(np.float32)[: memory.count()].reshape(memory.shape)
@@ -50,7 +47,8 @@ class Lender:
 
     def is_held(self, memory: Memory) -> bool:
         """Whether the program can reach the values of a memory without asking for them."""
-        return id(memory) in self._lent and self._lent[id(memory)][0]() is not None
+        lent = self._lent.get(id(memory))
+        return lent is not None and lent[0]() is not None
 
 
 class Passes:
@@ -63,10 +61,14 @@ class Passes:
         self._net = net
         self._possible = possible and _is_pure(net)
         self._lender = Lender()
-        self._predictor: Optional[Predictor] = None
+        self._network: Optional[Network] = None
         self._copies: Dict[int, Tuple[Memory, Array]] = {}  # of the parameters that the program may have changed
         self._sources = {top: proto.bottom[0] for proto, _ in net.layers if proto.type == "Split" for top in proto.top}
-        self._due: Dict[str, int] = {}  # blobs that are still to be computed, and how much their memories hold
+        given = {*net.inputs, *self._sources}
+        self._inputs = [(name, net.blobs[name]) for name in net.inputs]
+        self._between = [(name, net.blobs[name]) for name in net.blobs if name not in given.union(net.outputs)]
+        self._capacities: Dict[str, int] = {}  # of the blobs between inputs and outputs
+        self._due: Dict[str, int] = {}  # those that are still to be computed
         self._given: Dict[str, Array] = {}  # what the inputs held in the last pass, if it ran as a network
         self._read: Set[str] = set()  # since the last pass
         self._has_filled = False  # whether a blob was computed late, after the last pass
@@ -97,31 +99,33 @@ class Passes:
     def reshape_all(self) -> None:
         """Give every blob the shape that follows from those of the inputs."""
         self._net.reshape()
-        self._shapes = self._shapes_of_inputs()
+        self._shapes = [memory.shape for _, memory in self._inputs]
+        self._capacities = {name: memory.capacity for name, memory in self._between}
 
     # Passes
 
     def forward(self, wanted: Iterable[str] = ()) -> None:
         """Run all layers. wanted: blobs that will be read."""
-        predictor = self._ready()
-        if predictor is None:
+        network = self._ready()
+        if network is None:
             self._forward_by_layers()
             return
-        if self._shapes != self._shapes_of_inputs():
+        if self._shapes != [memory.shape for _, memory in self._inputs]:
             self.reshape_all()
         names = self._wanted_now(wanted)
-        given = {name: self._net.blobs[name].data for name in self._net.inputs}
+        given = {name: memory.data for name, memory in self._inputs}
         try:
-            found = self._run(predictor, given, names)
+            found = network.run(given, names)
         except ArmnetError:
-            self._predictor, self._possible = None, False
+            self._network, self._possible = None, False
             self._forward_by_layers()
             return
         for name, values in found.items():
             memory = self._net.blobs[name]
-            memory.reshape(values.shape)
+            if memory.shape != values.shape:
+                memory.reshape(values.shape)
             memory.data[...] = values
-        self._due = {name: memory.capacity for name, memory in self._computed() if name not in found}
+        self._due = {name: capacity for name, capacity in self._capacities.items() if name not in found}
         self._given = {name: values.copy() for name, values in given.items()}
         self._read, self._has_filled = set(), False
 
@@ -135,54 +139,42 @@ class Passes:
             self._net.remember(self._given)
             for memory, values in changed:
                 memory.data[...] = values
-        self._predictor, self._given, self._copies = None, {}, {}
+        self._network, self._given, self._copies = None, {}, {}
         self._possible = self._possible and not for_good
 
     def _forward_by_layers(self) -> None:
         self._due, self._given, self._read, self._shapes = {}, {}, set(), ()
         self._net.forward_between()
 
-    def _ready(self) -> Optional[Predictor]:
+    def _ready(self) -> Optional[Network]:
         """The network, if this pass may run as one."""
         if not self._possible:
             return None
-        if self._predictor is not None and self._has_changed():
-            self._predictor = None
+        if self._network is not None and self._has_changed():
+            self._network = None
             self._calm, self._wait = 0, min(2 * self._wait + 1, _LONGEST_WAIT)
-        if self._predictor is None:
+        if self._network is None:
             if self._calm < self._wait:
                 self._calm = 0 if any(map(self._lender.is_held, self._parameters())) else self._calm + 1
                 return None
             self._make()
-        return self._predictor
+        return self._network
 
     def _make(self) -> None:
         try:
-            self._predictor = Predictor(_network_of(self._net, self._sources))
+            self._network = Network(self._net, self._sources)
         except ArmnetError:
             self._possible = False
             return
         held = filter(self._lender.is_held, self._parameters())
         self._copies = {id(memory): (memory, memory.data.copy()) for memory in held}
 
-    def _run(self, predictor: Predictor, given: Dict[str, Array], names: Iterable[str]) -> Dict[str, Array]:
-        """These blobs, and the outputs."""
-        return predictor.run(given, keep=list(names))
-
     def _wanted_now(self, wanted: Iterable[str]) -> List[str]:
-        """The blobs that a pass has to compute at once."""
+        """The blobs that a pass has to compute at once, besides the outputs."""
         if any(self._lender.is_held(memory) for memory, _ in self._copies.values()):
-            return [name for name, _ in self._computed()]
+            return [name for name, _ in self._between]
         named = self._read.union(self._sources.get(name, name) for name in wanted)
-        return [name for name, memory in self._computed() if name in named or self._lender.is_held(memory)]
-
-    def _computed(self) -> List[Tuple[str, Memory]]:
-        """The blobs that layers write; the tops of Splits are one with their bottoms."""
-        given = {*self._net.inputs, *self._sources}
-        return [(name, memory) for name, memory in self._net.blobs.items() if name not in given]
-
-    def _shapes_of_inputs(self) -> List[Tuple[int, ...]]:
-        return [self._net.blobs[name].shape for name in self._net.inputs]
+        return [name for name, memory in self._between if name in named or self._lender.is_held(memory)]
 
     # Blobs that are read later
 
@@ -199,8 +191,9 @@ class Passes:
             self._fill(list(self._due))
 
     def _fill(self, names: List[str]) -> None:
-        assert self._predictor is not None
-        found = self._run(self._predictor, self._given, names)
+        assert self._network is not None
+        with raised_as(RuntimeError):
+            found = self._network.run(self._given, names)
         for name in names:
             memory, capacity = self._net.blobs[name], self._due.pop(name)
             if memory.capacity == capacity:  # else it lost its content when it was made larger
@@ -215,7 +208,7 @@ class Passes:
     def _watch(self, memory: Memory) -> None:
         """The program gets hold of a parameter."""
         self._calm = 0
-        if self._predictor is not None:
+        if self._network is not None:
             self._compute_all()
             if id(memory) not in self._copies:
                 self._copies[id(memory)] = memory, memory.data.copy()
@@ -246,20 +239,6 @@ def _is_pure(net: Net) -> bool:
         and all(set(proto.top) <= set(net.outputs) for proto in protos if proto.type == "DetectionOutput")
         and not any(_sums_up(proto) for proto in protos if proto.type == "BatchNorm")
     )
-
-
-def _network_of(net: Net, sources: Mapping[str, str]) -> Pair:
-    """The net's layers as a pair, without Splits. sources: the blob behind each of their tops."""
-    layers = []
-    for proto, layer in net.layers:
-        if proto.type != "Split":
-            copy: Any = message_class("LayerParameter")()
-            copy.CopyFrom(proto)
-            copy.bottom[:] = [sources.get(name, name) for name in proto.bottom]
-            copy.phase = PHASES["TEST"]
-            layers.append((copy, [blob.data for blob in layer.blobs]))
-    shapes = {name: net.blobs[name].shape for name in net.inputs}
-    return network_of(net.name, shapes, layers, list(dict.fromkeys(sources.get(name, name) for name in net.outputs)))
 
 
 def _sums_up(proto: Any) -> bool:
