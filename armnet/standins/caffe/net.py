@@ -19,7 +19,7 @@ from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import Array
 from training.caffe.data.feeding import Feed, TableFeed, fed
-from training.caffe.files import net_of, text_of
+from training.caffe.files import net_of
 from training.caffe.net import Net as Computed
 
 _PHASES = {0: "TRAIN", 1: "TEST"}
@@ -115,7 +115,7 @@ class Net(Standin):
             proto.state.stage.extend(stages or ())
             proto, feeds = fed(proto, _PHASES[phase], Path(network_file).parent, {}, machine.seed, by_hand=True)
             start = None if weights is None else _caffemodel(weights)
-            net = Computed(text_of(proto), start, _PHASES[phase], machine.seed)
+            net = Computed(proto, start, _PHASES[phase], machine.seed)
             self._show(net, feeds, Passes(net, phase == 1 and not proto.force_backward))
 
     @classmethod

@@ -13,16 +13,18 @@ Programs see what Caffe would show them:
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from armnet.standins.caffe.network import Network
 from armnet.standins.failures import raised_as
 from exporter.caffe.blob import Blob as Memory
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
 from training.caffe.net import Net
+
+if TYPE_CHECKING:
+    from armnet.standins.caffe.network import Network
 
 _BY_LAYERS = ("LSTM", "RNN", "Parameter", "Filter")  # they go on from the pass before, or have shapes of their own
 _LONGEST_WAIT = 63  # passes by layers before the network is made anew, of parameters that change again and again
@@ -67,12 +69,12 @@ class Passes:
         given = {*net.inputs, *self._sources}
         self._inputs = [(name, net.blobs[name]) for name in net.inputs]
         self._between = [(name, net.blobs[name]) for name in net.blobs if name not in given.union(net.outputs)]
-        self._capacities: Dict[str, int] = {}  # of the blobs between inputs and outputs
+        self._capacities = self._capacities_now()
         self._due: Dict[str, int] = {}  # those that are still to be computed
         self._given: Dict[str, Array] = {}  # what the inputs held in the last pass, if it ran as a network
         self._read: Set[str] = set()  # since the last pass
         self._has_filled = False  # whether a blob was computed late, after the last pass
-        self._shapes: Sequence[Tuple[int, ...]] = ()  # of the inputs, when the blobs were given theirs
+        self._shapes = self._shapes_of_inputs()  # when the blobs were given theirs
         self._calm = self._wait = 0  # passes by layers since a parameter was touched, and how many there have to be
 
     # What programs get
@@ -93,14 +95,13 @@ class Passes:
         """Give a blob, or a parameter, another shape."""
         if name is None:
             self._watch(memory)
-        self._shapes = ()
+        self._shapes = []
         memory.reshape(*shape)
 
     def reshape_all(self) -> None:
         """Give every blob the shape that follows from those of the inputs."""
         self._net.reshape()
-        self._shapes = [memory.shape for _, memory in self._inputs]
-        self._capacities = {name: memory.capacity for name, memory in self._between}
+        self._shapes, self._capacities = self._shapes_of_inputs(), self._capacities_now()
 
     # Passes
 
@@ -110,7 +111,7 @@ class Passes:
         if network is None:
             self._forward_by_layers()
             return
-        if self._shapes != [memory.shape for _, memory in self._inputs]:
+        if self._shapes != self._shapes_of_inputs():
             self.reshape_all()
         names = self._wanted_now(wanted)
         given = {name: memory.data for name, memory in self._inputs}
@@ -143,7 +144,7 @@ class Passes:
         self._possible = self._possible and not for_good
 
     def _forward_by_layers(self) -> None:
-        self._due, self._given, self._read, self._shapes = {}, {}, set(), ()
+        self._due, self._given, self._read, self._shapes = {}, {}, set(), []
         self._net.forward_between()
 
     def _ready(self) -> Optional[Network]:
@@ -161,6 +162,8 @@ class Passes:
         return self._network
 
     def _make(self) -> None:
+        from armnet.standins.caffe.network import Network  # nets that run layer by layer do without
+
         try:
             self._network = Network(self._net, self._sources)
         except ArmnetError:
@@ -175,6 +178,13 @@ class Passes:
             return [name for name, _ in self._between]
         named = self._read.union(self._sources.get(name, name) for name in wanted)
         return [name for name, memory in self._between if name in named or self._lender.is_held(memory)]
+
+    def _shapes_of_inputs(self) -> List[Tuple[int, ...]]:
+        return [memory.shape for _, memory in self._inputs]
+
+    def _capacities_now(self) -> Dict[str, int]:
+        """How much the memories of the blobs between inputs and outputs hold."""
+        return {name: memory.capacity for name, memory in self._between}
 
     # Blobs that are read later
 
