@@ -10,11 +10,12 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
+import armnet.standins.caffe.layer  # noqa: F401  # layers of the type Python
 from armnet.standins.caffe import machine
+from armnet.standins.caffe.blobs import Blob, BlobVec
 from armnet.standins.caffe.planned import Passes
 from armnet.standins.failures import raised_as
 from armnet.standins.notes import Standin
-from exporter.caffe.blob import Blob as Memory
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import Array
@@ -23,59 +24,6 @@ from training.caffe.files import net_of
 from training.caffe.net import Net as Computed
 
 _PHASES = {0: "TRAIN", 1: "TEST"}
-
-
-class Blob(Standin):
-    """``net.blobs["data"]``: ``data``, ``diff``, ``reshape``."""
-
-    __slots__ = ("_memory", "_name", "_passes")
-    _package = "caffe"
-
-    def __init__(self, memory: Memory, passes: Passes, name: Optional[str] = None):
-        """name: that of a blob of the net, None for a parameter."""
-        self._memory, self._passes, self._name = memory, passes, name
-
-    @property
-    def data(self) -> Array:
-        """The values, to be read and written."""
-        return self._passes.values(self._memory, self._name)
-
-    @property
-    def diff(self) -> Array:
-        """The gradients, to be read and written."""
-        return self._memory.diff
-
-    @property
-    def shape(self) -> Sequence[int]:
-        return self._memory.shape
-
-    @property
-    def count(self) -> int:
-        """The number of elements."""
-        return self._memory.count()
-
-    def reshape(self, *shape: int) -> None:
-        """Take another shape; ``net.reshape()`` or a run gives the blobs after it theirs."""
-        with raised_as(ValueError):
-            self._passes.reshape(self._memory, self._name, shape)
-
-    num = property(lambda self: self._legacy(0))
-    channels = property(lambda self: self._legacy(1))
-    height = property(lambda self: self._legacy(2))
-    width = property(lambda self: self._legacy(3))
-
-    def _legacy(self, axis: int) -> int:
-        with raised_as(RuntimeError):
-            return self._memory.legacy_shape(axis)
-
-
-class BlobVec(List[Blob]):
-    """The parameters of a layer: ``net.params["conv1"]``."""
-
-    @classmethod
-    def of(cls, memories: Iterable[Memory], passes: Passes) -> BlobVec:
-        """Blobs that show these."""
-        return cls(Blob(memory, passes) for memory in memories)
 
 
 class LayerOfNet(Standin):

@@ -26,7 +26,8 @@ from training.caffe.net import Net
 if TYPE_CHECKING:
     from armnet.standins.caffe.network import Network
 
-_BY_LAYERS = ("LSTM", "RNN", "Parameter", "Filter")  # they go on from the pass before, or have shapes of their own
+# They may go on from the pass before, or have shapes of their own.
+_BY_LAYERS = ("LSTM", "RNN", "Parameter", "Filter", "Python")
 _LONGEST_WAIT = 63  # passes by layers before the network is made anew, of parameters that change again and again
 _Held = Callable[[], Optional[Array]]
 
