@@ -24,7 +24,7 @@ from runtime_arm.netdef import Array
 from training.caffe.net import Net
 
 if TYPE_CHECKING:
-    from armnet.standins.caffe.network import Network
+    from armnet.standins.fusing import Fusing
 
 # They may go on from the pass before, or have shapes of their own.
 _BY_LAYERS = ("LSTM", "RNN", "Parameter", "Filter", "Python")
@@ -64,7 +64,7 @@ class Passes:
         self._net = net
         self._possible = possible and _is_pure(net)
         self._lender = Lender()
-        self._network: Optional[Network] = None
+        self._network: Optional[Fusing] = None
         self._copies: Dict[int, Tuple[Memory, Array]] = {}  # of the parameters that the program may have changed
         self._sources = {top: proto.bottom[0] for proto, _ in net.layers if proto.type == "Split" for top in proto.top}
         given = {*net.inputs, *self._sources}
@@ -148,7 +148,7 @@ class Passes:
         self._due, self._given, self._read, self._shapes = {}, {}, set(), []
         self._net.forward_between()
 
-    def _ready(self) -> Optional[Network]:
+    def _ready(self) -> Optional[Fusing]:
         """The network, if this pass may run as one."""
         if not self._possible:
             return None
@@ -163,10 +163,10 @@ class Passes:
         return self._network
 
     def _make(self) -> None:
-        from armnet.standins.caffe.network import Network  # nets that run layer by layer do without
+        from armnet.standins.caffe.network import network_of_layers  # nets that run layer by layer do without
 
         try:
-            self._network = Network(self._net, self._sources)
+            self._network = network_of_layers(self._net, self._sources)
         except ArmnetError:
             self._possible = False
             return

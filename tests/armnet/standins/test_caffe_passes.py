@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("google.protobuf", reason="Caffe's files are read with protobuf")
 
 import armnet.standins.caffe as caffe
-from armnet.standins.caffe import network
+from armnet.standins import fusing
 from device_tests.suite.tolerance import WHOLE_NETWORK
 
 INPUT = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 10 dim: 10 } } }'
@@ -313,7 +313,7 @@ def does_anything(net: Any, log: Log) -> None:
 def test_a_planned_net_is_like_one_that_runs_by_layers(
     program: Any, unfused: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network, "_UNFUSED_RUNS", unfused)
+    monkeypatch.setattr(fusing, "_UNFUSED_RUNS", unfused)
     logs: Dict[bool, List[Any]] = {}
     for planned in (True, False):
         logged = logs.setdefault(planned, [])
@@ -381,7 +381,7 @@ def test_blobs_that_nobody_reads_take_no_memory(tmp_path: Path) -> None:
 def test_a_net_that_runs_often_for_its_outputs_gets_fused_operators(tmp_path: Path) -> None:
     net = made(tmp_path, FOLDED)
     first = net.forward()["out"].copy()
-    for _ in range(network._UNFUSED_RUNS):
+    for _ in range(fusing._UNFUSED_RUNS):
         assert_same([net.forward()["out"]], [first])
     inner = net._passes._network
     assert inner._fused is not None
@@ -394,7 +394,7 @@ def test_fused_operators_that_give_other_values_are_not_taken(tmp_path: Path, mo
 
     monkeypatch.setattr(accuracy, "difference", lambda wanted, actual: 1.0)
     net = made(tmp_path, FOLDED)
-    for _ in range(network._UNFUSED_RUNS + 1):
+    for _ in range(fusing._UNFUSED_RUNS + 1):
         net.forward()
     assert runs_planned(net)
     assert net._passes._network._fused is None
@@ -413,7 +413,7 @@ def _all_by_layers(folder: Path, text: str) -> List[Any]:
         'layer { name: "b" type: "BatchNorm" bottom: "data" top: "b" batch_norm_param { use_global_stats: false } }',
         'layer { name: "p" type: "Reduction" bottom: "data" top: "p" loss_weight: 1 }',
         'force_backward: true layer { name: "p" type: "Power" bottom: "data" top: "p" }',
-        'layer { name: "p" type: "Power" bottom: "data" top: "p" } layer { name: "p" type: "ReLU" bottom: "p" top: "q" }',
+        'layer { name: "p" type: "Power" bottom: "data" top: "p" } layer { name: "p" type: "ReLU" bottom: "p" top: "q"}',
     ],
     ids=["writes its input", "changes statistics", "loss", "force_backward", "two layers of one name"],
 )

@@ -9,9 +9,9 @@ import numpy as np
 from armnet.standins.caffe2.python.nets import net_of
 from armnet.standins.caffe2.python.utils import Caffe2TensorToNumpyArray
 from armnet.standins.failures import raised_as
+from armnet.standins.fusing import Fusing
 from armnet.standins.notes import Standin
 from runtime_arm.errors import UsageError
-from runtime_arm.execution.predictor import Predictor as Running
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.pair import Pair
@@ -200,7 +200,7 @@ class Predictor(Standin):
 
     def __init__(self, init_net: Any, predict_net: Any):
         with raised_as(RuntimeError):
-            self._running = Running(Pair.from_nets(net_of(init_net), net_of(predict_net)))
+            self._running = Fusing(Pair.from_nets(net_of(init_net), net_of(predict_net)))
 
     def run(self, inputs: Union[Mapping[Any, Any], Sequence[Any]]) -> List[Array]:
         """The outputs, of inputs in the net's order or by name."""
