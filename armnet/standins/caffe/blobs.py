@@ -62,7 +62,7 @@ class BlobVec(List[Blob]):
     """The parameters of a layer: ``net.params["conv1"]``."""
 
     @classmethod
-    def of(cls, memories: Iterable[Memory], passes: Passes) -> BlobVec:
+    def of(cls, memories: Iterable[Memory], passes: Optional[Passes] = None) -> BlobVec:
         """Blobs that show these."""
         return cls(Blob(memory, passes) for memory in memories)
 

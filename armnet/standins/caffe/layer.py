@@ -64,7 +64,7 @@ class PythonLayer(Computed):
             self.add_blob(blob.shape)
             if len(self.blobs) > len(self._given):
                 self.blobs[-1].data[...] = blob.data
-        self.own.blobs = BlobVec.of(self.blobs, None)
+        self.own.blobs = BlobVec.of(self.blobs)
 
     def trial(self, *bottoms: Array) -> List[Array]:
         self._reshape(bottoms)

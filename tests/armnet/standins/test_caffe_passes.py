@@ -413,7 +413,7 @@ def _all_by_layers(folder: Path, text: str) -> List[Any]:
         'layer { name: "b" type: "BatchNorm" bottom: "data" top: "b" batch_norm_param { use_global_stats: false } }',
         'layer { name: "p" type: "Reduction" bottom: "data" top: "p" loss_weight: 1 }',
         'force_backward: true layer { name: "p" type: "Power" bottom: "data" top: "p" }',
-        'layer { name: "p" type: "Power" bottom: "data" top: "p" } layer { name: "p" type: "ReLU" bottom: "p" top: "q"}',
+        'layer { name: "p" type: "Power" bottom: "data" top: "p" } layer{ name: "p" type: "ReLU" bottom: "p" top: "q"}',
     ],
     ids=["writes its input", "changes statistics", "loss", "force_backward", "two layers of one name"],
 )
