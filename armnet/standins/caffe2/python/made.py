@@ -49,9 +49,13 @@ class Space:
 
     def run_once(self, net: NetDef) -> None:
         """Run a net operator by operator."""
+        self.settled().run_net_once(net)
+
+    def settled(self) -> Workspace:
+        """The blobs, all of them computed."""
         for late in list(self._late.values()):
             self._settle(late)
-        self._blobs.run_net_once(net)
+        return self._blobs
 
     def run(self, name: str) -> None:
         """Run a net that was made."""

@@ -185,7 +185,7 @@ def RunPlan(plan_or_step: Any) -> bool:
     """Run a plan, or a step. RuntimeError with armnet's reason if a net cannot run."""
     plan = plan_or_step if hasattr(plan_or_step, "Steps") else Plan(plan_or_step)
     with raised_as(RuntimeError):
-        PlanRun(plan, _space().blobs, net_of)
+        PlanRun(plan, _space().settled(), net_of)
     return True
 
 
