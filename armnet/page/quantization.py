@@ -24,10 +24,11 @@ BROADEST = 640  # pixels on a screen
 NAMED = 3  # layers with the largest errors, which have their names in the plot
 LINE = 12  # the least distance of two names, downwards
 LONGEST_NOTE = 400  # characters
-FEW = "of the outputs before a Softmax, on a few samples"
-MEASURED = f"{FEW}, if it is the only layer that is quantised; what lies low spoils most."
+FEW = "of the outputs (before a Softmax), on a few samples"
+MEASURED = f"the signal-to-noise ratio {FEW}, if only this layer is quantised. Low points do the most harm."
 NOT_MEASURED = (
-    "of its weights; what lies low is rounded most coarsely. What each layer does to the outputs is known with --data."
+    "the signal-to-noise ratio of its weights. Low points are rounded most coarsely. With --data, the page shows what "
+    "each layer does to the outputs."
 )
 STEP = 10  # dB between lines
 DECADES = (1, 2, 5)
@@ -58,7 +59,7 @@ def _head(facts: Mapping[str, Any]) -> str:
     if facts["output_snr"] is not None:
         sure = facts["sure_snr"]
         doubt = "on the data given" if sure is None else f"probably {sure:.1f} or more on other data"
-        cards.append((f"{facts['output_snr']:.1f} dB", f"signal to noise of the worst output, {doubt}"))
+        cards.append((f"{facts['output_snr']:.1f} dB", f"signal-to-noise ratio of the worst output, {doubt}"))
     wider = sum(bool(row["reason"]) for row in facts["layers"])
     if wider:
         cards.append((f"{wider} of {len(facts['layers'])}", "layers are not what was asked for; the table says why"))
@@ -94,7 +95,7 @@ def _plot(rows: Sequence[Mapping[str, Any]]) -> str:
     scale = _Scale(points)
     drawn = "".join([*scale.grid(), *_dots(points, scale)])
     panel = f'<div class="panel" style="max-width:{BROADEST}px">{legend}<svg {frame}>{drawn}</svg></div>'
-    return f"<h2>Error against bytes</h2><p>Each layer by its bytes and its signal to noise in dB, {what}</p>{panel}"
+    return f"<h2>Error against bytes</h2><p>Each point is a layer: its bytes, and {what}</p>{panel}"
 
 
 class _Scale:
@@ -150,9 +151,9 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [[named(row["layer"]), *_cells(row, largest)] for row in rows]
     columns = ["layer", "weights", "activations", "bytes", "", "dB", "alone dB", "how", "why"]
     shown = table(*without_empty_columns(columns, cells), right=["bytes", "dB", "alone dB"])
-    explained = "dB: of the weights alone."
+    explained = "dB: the signal-to-noise ratio of the weights alone."
     if any(row["alone"] is not None for row in rows):
-        explained += f" alone dB: {FEW}, if no other layer is quantised."
+        explained += f" alone dB: that {FEW}, if only this layer is quantised."
     return f'<h2>Layers</h2><p>{explained}</p><div class="panel">{shown}</div>'
 
 

@@ -120,8 +120,8 @@ def _check_options(asked_for: AbstractSet[str], calibration: str, rounding: str,
     """UsageError for options that contradict each other or do not exist. asked_for: kinds of activations."""
     if lacks_samples:
         raise UsageError(
-            "integer activations, and what is demanded of the pair, need samples, and there are none; "
-            "armnet quantize takes them by --data"
+            "integer activations and demands on the outputs need samples, and there are none; "
+            "give armnet quantize some with --data"
         )
     if {"int8", "int16"} <= asked_for:
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
@@ -135,8 +135,8 @@ def _doubts(count: int) -> List[str]:
     """What has to be said of results of so few samples."""
     if count >= ENOUGH:
         return []
-    unknown = "nothing is known of other data" if count < FEW else "data unlike them may give noisier outputs"
-    return [f"ranges come from {count} sample(s) alone, and {unknown}; a hundred different ones are better"]
+    doubt = "the noise on other data is unknown" if count < FEW else "other data may give noisier outputs"
+    return [f"the ranges come from only {count} sample(s), so {doubt}; a hundred different samples are better"]
 
 
 def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, progress: Progress) -> Sequence[Sample]:
@@ -145,8 +145,8 @@ def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, pr
     if places:
         numbers = ", ".join(str(place + 1) for place in places)
         report.notes.append(
-            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): on them, the net computes "
-            "numbers many times as large as on the others; every calibration but auto takes them, too"
+            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): their results inside the net "
+            "are many times as large as those of the others; only --calibration auto leaves samples out"
         )
     return without(samples, places)
 
@@ -199,19 +199,20 @@ def _within(
     report.output_snr, report.sure_snr = judge.told(floats)
     _tell_alone(report, alone)
     report.layers[:] = [
-        row._replace(reason="it spoils the outputs") if row.layer in floats.layers else row for row in report.layers
+        row._replace(reason="it makes the outputs too noisy") if row.layer in floats.layers else row
+        for row in report.layers
     ]
     report.notes.append(
-        f"{len(floats.layers)} of {len(report.layers)} layers stay float: without, the worst output has a "
+        f"{len(floats.layers)} of {len(report.layers)} layers stay float; otherwise the worst output would have a "
         f"signal-to-noise ratio of {judge.ratio(Floats())}"
     )
     if instead is not None and 2 * len(floats.layers) >= len(report.layers) and judge.roomy(instead):
-        report.notes.append("with --activations int16, few layers would stay float, or none")
+        report.notes.append("with --activations int16, few or no layers would stay float")
     asked, got = ({row.choice.activations for row in some} for some in (rows, report.layers))
     if asked != {FLOAT32} == got:
         report.notes.append(
-            "no layer computes on integers: demand less of the outputs (a lower --snr or --must), or take them as they "
-            "are (--snr none)"
+            "no layer computes on integers: demand less of the outputs (a lower --snr or --must), or accept any "
+            "noise (--snr none)"
         )
     _warn(report, demand)
     return result
@@ -233,6 +234,6 @@ def _warn(report: QuantizationReport, demand: Demand) -> None:
     ratio = report.output_snr
     if ratio is not None and ratio < GOOD_SNR and demand == (None, None):
         report.notes.append(
-            f"the worst output has a signal-to-noise ratio of {ratio:.1f} dB: look at what the pair answers; with a "
-            f"demand of {GOOD_SNR:g} dB (--snr {GOOD_SNR:g}), more layers stay float"
+            f"the worst output has a signal-to-noise ratio of {ratio:.1f} dB: check the pair's answers, or demand "
+            f"{GOOD_SNR:g} dB (--snr {GOOD_SNR:g}), so that more layers stay float"
         )

@@ -81,7 +81,7 @@ def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, t
     page = (tmp_path / "report.html").read_text()
     assert page.count("<circle") == len(facts["layers"])
     assert {layer["weights"] for layer in facts["layers"]} == {"int4", "float16"}
-    assert "it spoils the outputs" in page
+    assert "it makes the outputs too noisy" in page
     assert nbytes(tmp_path / "any") < nbytes(tmp_path / "kept") < nbytes(digits)
     refused(armnet("quantize", digits, "-o", tmp_path / "x", "--must", "top1=1"), "--data or --evaluate")
     status, _, err = armnet(*words, "-o", tmp_path / "x", "--must", "map=1")
@@ -240,7 +240,7 @@ def layer_facts(name: str, alone: float) -> Dict[str, Any]:
         **facts,
         "nbytes": {"before": 400, "after": 100},
         "steps": ["bias corrected"],
-        "reason": "it spoils the outputs",
+        "reason": "it makes the outputs too noisy",
     }
 
 
@@ -284,9 +284,9 @@ def test_the_page_shows_what_each_layer_does_to_the_outputs(armnet: Armnet, digi
         status, out, _ = armnet(*words, *mode, *data)
         assert status == 0
         assert all(row["alone"] for row in json.loads(out)["layers"])
-        assert "what lies low spoils most" in (tmp_path / "page.html").read_text()
+        assert "Low points do the most harm" in (tmp_path / "page.html").read_text()
     assert armnet(*words)[0] == 0
-    assert "what lies low is rounded most coarsely" in (tmp_path / "page.html").read_text()
+    assert "Low points are rounded most coarsely" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")

@@ -159,7 +159,7 @@ def test_int16_is_advised_where_it_keeps_layers_on_integers(pair: Pair) -> None:
     narrow, wide, few = QuantizationReport(), QuantizationReport(), QuantizationReport()
     quantize(pair, samples(16), activations="int8", snr=49.0, report=narrow)
     assert sum(row.choice.activations == "float32" for row in narrow.layers) >= len(narrow.layers) / 2
-    assert any("with --activations int16, few layers would stay float" in note for note in narrow.notes)
+    assert any("with --activations int16, few or no layers would stay float" in note for note in narrow.notes)
     quantize(pair, samples(16), activations="int16", snr=49.0, report=wide)
     assert {row.choice.activations for row in wide.layers} == {"int16"}
     quantize(pair, samples(16), activations="int8", snr=40.0, report=few)
@@ -210,7 +210,7 @@ def test_outputs_that_would_be_noise_keep_layers_in_float() -> None:
     report = QuantizationReport()
     mixed = quantize(offset(), samples(4), activations="int8", report=report)
     assert snr(offset(), mixed) > 25
-    assert any("layers stay float: without, the worst output" in note for note in report.notes)
+    assert any("layers stay float; otherwise the worst output" in note for note in report.notes)
     assert any("no layer computes on integers" in note and "--snr none" in note for note in report.notes)
     report = QuantizationReport()
     taken = quantize(offset(), samples(4), activations="int8", snr=-math.inf, report=report)
@@ -228,7 +228,7 @@ def test_a_noisy_output_is_reported_unless_it_was_asked_for(pair: Pair, monkeypa
     for options, warned in cases:
         report = QuantizationReport()
         quantize(pair, samples(4), activations="int8", report=report, **options)
-        assert any("look at what the pair answers" in note for note in report.notes) == warned
+        assert any("check the pair's answers" in note for note in report.notes) == warned
 
 
 @pytest.mark.parametrize(
