@@ -24,8 +24,8 @@ BROADEST = 640  # pixels on a screen
 NAMED = 3  # layers with the largest errors, which have their names in the plot
 LINE = 12  # the least distance of two names, downwards
 LONGEST_NOTE = 400  # characters
-FEW = "of the outputs before a Softmax, on a few samples"
-MEASURED = f"{FEW}, if it is the only layer that is quantised; what lies low spoils most."
+OF_OUTPUTS = "of the outputs before a Softmax, on a few samples"
+MEASURED = f"{OF_OUTPUTS}, if it is the only layer that is quantised; what lies low spoils most."
 NOT_MEASURED = (
     "of its weights; what lies low is rounded most coarsely. What each layer does to the outputs is known with --data."
 )
@@ -152,7 +152,7 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     shown = table(*without_empty_columns(columns, cells), right=["bytes", "dB", "alone dB"])
     explained = "dB: of the weights alone."
     if any(row["alone"] is not None for row in rows):
-        explained += f" alone dB: {FEW}, if no other layer is quantised."
+        explained += f" alone dB: {OF_OUTPUTS}, if no other layer is quantised."
     return f'<h2>Layers</h2><p>{explained}</p><div class="panel">{shown}</div>'
 
 
