@@ -116,6 +116,8 @@ def check_pair_output(path: AnyPath) -> None:
     if it cannot be a folder, or the zip file that its name says. Asked before the work begins, so that neither it nor
     what lies there is lost."""
     folder, zipped = Path(path), is_zip_name(path)
+    if zipped and folder.is_dir():
+        raise UsageError(f"{path}: is a folder; name a file")
     if zipped and folder.exists() and not is_pair(folder):
         raise UsageError(f"{path}: holds no pair of armnet's; name a new file")
     with one_line_errors(path):

@@ -24,8 +24,8 @@ BROADEST = 640  # pixels on a screen
 NAMED = 3  # layers with the largest errors, which have their names in the plot
 LINE = 12  # the least distance of two names, downwards
 LONGEST_NOTE = 400  # characters
-FEW = "of the outputs (before a Softmax), on a few samples"
-MEASURED = f"the signal-to-noise ratio {FEW}, if only this layer is quantised. Low points do the most harm."
+OF_OUTPUTS = "of the outputs (before a Softmax), on a few samples"
+MEASURED = f"the signal-to-noise ratio {OF_OUTPUTS}, if only this layer is quantised. Low points do the most harm."
 NOT_MEASURED = (
     "the signal-to-noise ratio of its weights. Low points are rounded most coarsely. With --data, the page shows what "
     "each layer does to the outputs."
@@ -153,7 +153,7 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     shown = table(*without_empty_columns(columns, cells), right=["bytes", "dB", "alone dB"])
     explained = "dB: the signal-to-noise ratio of the weights alone."
     if any(row["alone"] is not None for row in rows):
-        explained += f" alone dB: that {FEW}, if only this layer is quantised."
+        explained += f" alone dB: that {OF_OUTPUTS}, if only this layer is quantised."
     return f'<h2>Layers</h2><p>{explained}</p><div class="panel">{shown}</div>'
 
 

@@ -19,7 +19,8 @@ class Fusing:
         self._pair = pair
         self._plain: Optional[Predictor] = Predictor(pair)
         self._fused: Optional[Predictor] = None
-        self._runs = _UNFUSED_RUNS if _has_state(pair) else 0
+        self._runs = 0  # for outputs alone
+        self._may_fuse = not _has_state(pair)
 
     def run(self, given: Inputs, names: Sequence[str] = ()) -> Dict[str, Any]:
         """The outputs, and the blobs of these names."""
@@ -28,9 +29,11 @@ class Fusing:
         if self._plain is None:
             self._plain = Predictor(self._pair)
         found = self._plain.run(given, keep=names)
-        self._runs += not names
-        if self._runs == _UNFUSED_RUNS:
-            self._fuse(given, found)
+        if not names:
+            self._runs += 1
+            if self._may_fuse and self._runs >= _UNFUSED_RUNS:
+                self._may_fuse = False  # it is tried once
+                self._fuse(given, found)
         return found
 
     def _fuse(self, given: Inputs, expected: Mapping[str, Any]) -> None:
@@ -40,7 +43,6 @@ class Fusing:
         from optimize.rewriting.report import Recorder
         from optimize.rewriting.subnets import run_passes_everywhere
 
-        self._runs += 1
         try:
             program = run_passes_everywhere(Program.of(self._pair), pipeline.ALL, Recorder())
             fused = Predictor(program.pair(self._pair))

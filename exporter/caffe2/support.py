@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Sequence
+from typing import List, Sequence
 
 from exporter.caffe2.export import from_caffe2
 from exporter.common.options import ExportOptions
 from exporter.common.support_rows import Findings, Support
+from optimize.rewriting.subnets import all_operators
 from runtime_arm.files import AnyPath
-from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.pair import read_net
 from runtime_arm.registry.schema import find
 
@@ -21,7 +21,7 @@ def caffe2_support(paths: Sequence[AnyPath], options: ExportOptions) -> List[Sup
     Operators are looked up by type: whether their arguments and inputs fit shows when the nets run.
     """
     findings = Findings()
-    operators = [op for path in paths for op in _every_operator(read_net(path))]
+    operators = [op for path in paths for op in all_operators(read_net(path))]
     findings.count(op.full_type for op in operators)
     for op in operators:
         if find(op) is None:
@@ -30,10 +30,3 @@ def caffe2_support(paths: Sequence[AnyPath], options: ExportOptions) -> List[Sup
         with findings.trial():
             from_caffe2(paths[0], paths[1], options)
     return findings.rows()
-
-
-def _every_operator(net: NetDef) -> Iterator[OperatorDef]:
-    for op in net.op:
-        yield op
-        for sub in op.subnets():
-            yield from _every_operator(sub)

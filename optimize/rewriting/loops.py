@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Container, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Container, Dict, NamedTuple, Optional, Tuple
 
 from optimize.rewriting.inlining import why_apart
 from optimize.rewriting.program import Program
 from optimize.rewriting.rewrite import Refusal
+from optimize.rewriting.subnets import all_operators
 from runtime_arm.netdef import NetDef, OperatorDef
 
 _COPIES = {"Alias", "Copy"}
@@ -57,7 +58,7 @@ class Body:
     def __init__(self, program: Program, loop: Loop):
         self.program, self.loop = program, loop
         self.made: Dict[str, OperatorDef] = {}
-        for op in _operators(loop.body):
+        for op in all_operators(loop.body):
             if not self.made.keys().isdisjoint(op.output):
                 raise Refusal("it writes a blob twice")
             self.made.update((name, op) for name in op.output if name)
@@ -79,11 +80,3 @@ class Body:
         if ndim is not None and len(self.program.dims(name) or ()) != ndim:
             raise Refusal(f"{name!r} is not known to have {ndim} dimensions")
         return name
-
-
-def _operators(net: NetDef) -> Iterator[OperatorDef]:
-    """The operators of the net and of the nets inside it."""
-    for op in net.op:
-        yield op
-        for inner in op.subnets():
-            yield from _operators(inner)

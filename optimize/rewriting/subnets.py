@@ -8,7 +8,7 @@ of the net around it, from which the branch takes them by name.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import List, Sequence, Set, Tuple
+from typing import Iterator, List, Sequence, Set, Tuple
 
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Recorder, quiet
@@ -20,6 +20,14 @@ from runtime_arm.netdef import Argument, NetDef, OperatorDef
 
 # Operators whose nets affect nothing but their own outputs. The nets of While keep state by name.
 FUNCTIONAL = {"If", "onnx.Loop", "onnx.Scan"}
+
+
+def all_operators(net: NetDef) -> Iterator[OperatorDef]:
+    """The operators of the net and of the nets inside it."""
+    for op in net.op:
+        yield op
+        for inner in op.subnets():
+            yield from all_operators(inner)
 
 
 def run_passes_everywhere(program: Program, passes: Sequence[Pass], recorder: Recorder) -> Program:

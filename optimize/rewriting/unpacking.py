@@ -5,10 +5,11 @@ Unpacked in each run, only the packed weights and the floats of one layer at a t
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterator
+from typing import AbstractSet
 
+from optimize.rewriting.subnets import all_operators
 from runtime_arm.errors import UsageError
-from runtime_arm.netdef import NetDef, OperatorDef
+from runtime_arm.netdef import NetDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.shape_inference import EACH_RUN, infer_operator
@@ -19,7 +20,7 @@ LOAD, RUN = "load", "run"
 def unpacked_nbytes(pair: Pair) -> int:
     """The bytes of the floats of all packed weights."""
     total, stored = 0, {op.output[0]: op for op in pair.init_net.op if len(op.output) == 1}
-    for op in _all_operators(with_unpacking(pair.predict_net, RUN)):
+    for op in all_operators(with_unpacking(pair.predict_net, RUN)):
         if op.get_bool(EACH_RUN) and all(name in stored for name in op.reads()):
             inputs = [infer_operator(stored[name], [])[1][0] if name else None for name in op.input]
             total += sum(spec.nbytes for spec in infer_operator(op, inputs)[1])
@@ -31,13 +32,6 @@ def with_unpacking(net: NetDef, when: str) -> NetDef:
     if when not in (LOAD, RUN):
         raise UsageError(f"weights can be unpacked at {LOAD} or in each {RUN}; got {when!r}")
     return _with_unpacking(net, when, frozenset())
-
-
-def _all_operators(net: NetDef) -> Iterator[OperatorDef]:
-    for op in net.op:
-        yield op
-        for inner in op.subnets():
-            yield from _all_operators(inner)
 
 
 def _with_unpacking(net: NetDef, when: str, around: AbstractSet[str]) -> NetDef:

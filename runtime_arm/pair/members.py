@@ -133,7 +133,7 @@ def _content_start(data: memoryview, entry: ZipInfo, place: str) -> int:
     if start >= 0 and end <= len(data):
         *_, length, extra_length = _LOCAL_HEADER.unpack(data[start:end])
         name = bytes(data[end : end + length]).decode("utf-8" if entry.flag_bits & _UTF_8 else "cp437", "replace")
-        if name == entry.orig_filename == entry.filename != "":
+        if name == entry.orig_filename != "" and "\0" not in name:
             begin = int(end + length + extra_length)
             if begin + entry.compress_size > len(data):
                 raise PairError(f"{place}: is cut off")

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from armnet.model_files import check_pair_output
+from runtime_arm.errors import UsageError
 from runtime_arm.pair.pair import Pair
 from tests.support.commands import Armnet
 from tests.support.paths import DEMO, ROOT
@@ -131,6 +133,13 @@ def test_files_that_are_no_pair_are_not_replaced(armnet: Armnet, zipped: Path, t
         status, _, err = armnet("optimize", zipped, "-o", output)
         assert (status, len(err.splitlines())) == (2, 1)
     assert photos.read_bytes() == before
+
+
+def test_a_folder_whose_name_ends_with_zip_is_refused_before_the_work_begins(zipped: Path, tmp_path: Path) -> None:
+    Pair.load(zipped).save(tmp_path / "pair")
+    (tmp_path / "pair").rename(tmp_path / "pair.zip")
+    with pytest.raises(UsageError, match=r"pair\.zip: is a folder; name a file"):
+        check_pair_output(tmp_path / "pair.zip")
 
 
 def test_mistakes_are_one_line(armnet: Armnet, zipped: Path, tmp_path: Path) -> None:

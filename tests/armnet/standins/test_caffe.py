@@ -435,7 +435,7 @@ def test_a_solver_learns_by_layers_in_python(own_layers: str, tmp_path: Path) ->
             solver.step(1)
             found.append(float(solver.net.blobs["loss"].data.ravel()[0]))
         losses.append(found)
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert_each_close(np.float32(losses[0]), losses[1], terms=12)
     assert losses[0][-1] < losses[0][0]
 
 

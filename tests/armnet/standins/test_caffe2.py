@@ -291,3 +291,15 @@ def test_a_predictor_whose_net_keeps_a_state_goes_on_with_it() -> None:
     predictor = workspace.Predictor(init.Proto(), net.Proto())
     found = [float(predictor.run([np.ones(1, np.float32)])[0][0]) for _ in range(fusing._UNFUSED_RUNS + 4)]
     assert found == list(range(1, fusing._UNFUSED_RUNS + 5))
+
+
+def test_blobs_of_a_net_that_keeps_a_state_can_be_asked_for_from_the_first_run_on() -> None:
+    init, net = core.Net("init"), core.Net("sums")
+    init.ConstantFill([], "total", shape=[1], value=0.0)
+    net.Add(["total", "x"], "total")
+    net.Relu("x", "y")
+    net.Relu("y", "z")
+    net.AddExternalOutput("z")
+    network = workspace.Predictor(init.Proto(), net.Proto())._running
+    found = [network.run([np.ones(1, np.float32)], ["total", "y"])["total"].tolist() for _ in range(3)]
+    assert found == [[1], [2], [3]]

@@ -12,6 +12,7 @@ pytest.importorskip("google.protobuf", reason="nets are written as messages")
 
 from armnet.standins.caffe2.python import brew, core, model_helper, optimizer, workspace
 from armnet.standins.caffe2.python.modeling import initializers
+from device_tests.suite.tolerance import assert_each_close
 from runtime_arm.netdef import NetDef
 
 
@@ -175,7 +176,7 @@ def test_every_layer_runs() -> None:
     assert workspace.FetchBlob(flat).tolist() == [[[[17.0]]]]
     assert workspace.FetchBlob(dropped).shape == (1, 4, 4, 4)
     assert workspace.FetchBlob(linear).ravel().tolist() == [17.0]
-    np.testing.assert_allclose(workspace.FetchBlob("batch"), 3, rtol=1e-4)
+    assert_each_close(workspace.FetchBlob("batch"), np.full((1, 2, 4, 4), 2 + 1 / np.sqrt(1 + 1e-5)), terms=2)
     assert {str(blob) for blob in model.GetComputedParams()} == {"batch_rm", "batch_riv"}
 
 

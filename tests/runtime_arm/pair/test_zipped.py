@@ -206,6 +206,29 @@ def test_what_is_no_pair_is_told(tmp_path: Path, files: dict[str, bytes]) -> Non
     assert refusal(tmp_path, archive(without)) == ": holds no init_net.pb"
 
 
+def test_names_of_newer_pythons_are_read(
+    tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an entry has its name in UTF-8, too, Python 3.13 gives that one; the header has the other."""
+
+    class Newer(zipfile.ZipFile):
+        def infolist(self) -> list[zipfile.ZipInfo]:
+            for entry in super().infolist():
+                entry.filename = entry.orig_filename.replace("mod\u00e8le", "\u6a21\u578b")
+            return super().infolist()
+
+    monkeypatch.setattr(members, "ZipFile", Newer)
+    nested = {f"mod\u00e8le/{name}": data for name, data in files.items()}
+    assert loaded(tmp_path, archive({**nested, "mod\u00e8le/\u00e8": b"?"})) == make_pair()
+
+
+def test_a_name_that_goes_on_behind_a_nul_is_refused(tmp_path: Path, files: dict[str, bytes]) -> None:
+    content = archive({**files, "init_net.pb_": b"?"}).replace(b"init_net.pb_", b"init_net.pb\0")
+    assert "/init_net.pb: " in refusal(tmp_path, content)
+    content = archive({**files, "README_": b"?"}).replace(b"README_", b"README\0")
+    assert refusal(tmp_path, content) == "/README: has no header in the archive"
+
+
 @pytest.mark.parametrize("name", ["../init_net.pb", "/init_net.pb", "a/../b", "digits\\model.json"])
 def test_names_that_lead_out_of_the_archive_are_refused(tmp_path: Path, files: dict[str, bytes], name: str) -> None:
     assert "leads out of the archive" in refusal(tmp_path, archive({**files, name: b"?"}))

@@ -74,15 +74,16 @@ class Space:
             self.run_once(made.net)
             return
         self._fetched.difference_update(made.writes)
+        late = Late(network, inputs)
         for one in made.writes:
             if one in found:
                 self.feed(one, found[one])
             else:
-                self._late[one] = Late(network, inputs)
+                self._late[one] = late
 
     def _settle(self, late: Late) -> None:
         """Compute the blobs that are still to be had from a run."""
-        names = [name for name, other in self._late.items() if other is late or other.given is late.given]
+        names = [name for name, other in self._late.items() if other is late]
         for name, value in late.network.run(late.given, names).items():
             if name in names:
                 self.feed(name, value)

@@ -133,10 +133,8 @@ class SgdOptimizer(Optimizer):
             else:
                 net.WeightedSum([param, one, gradient, rate], param)
             return
-        moment, options = (
-            _zeros(param_init_net, info, "momentum"),
-            {"momentum": self.momentum, "nesterov": self.nesterov},
-        )
+        moment = _zeros(param_init_net, info, "momentum")
+        options = {"momentum": self.momentum, "nesterov": self.nesterov}
         if sparse:
             inputs = [gradient.values, moment, rate, param, gradient.indices]
             net.SparseMomentumSGDUpdate(inputs, [gradient.values, moment, param], **options)

@@ -387,11 +387,12 @@ def test_global_average_pools() -> None:
 
 def elementwise_operators() -> List[OperatorDef]:
     """Every elementwise operator that takes float32 and has a fast kernel, with the fewest inputs it allows."""
-    found = []
+    found: List[OperatorDef] = []
+    arguments: Any = {"exponent": 2.0, "to": 6}  # int32
     for schema in registered():
         if schema.kind is Kind.ELEMENTWISE and schema.kernels and "float32" in (schema.dtypes or ("float32",)):
             names = [f"X{i}" for i in range(schema.inputs[0])]
-            found.append(OperatorDef.of(schema.type, names, ["Y"], domain=schema.domain, exponent=2.0))
+            found.append(OperatorDef.of(schema.type, names, ["Y"], domain=schema.domain, **arguments))
     return found
 
 
@@ -407,7 +408,7 @@ def test_every_elementwise_operator_gives_the_same_result_in_tiles() -> None:
             assert_close(actual, expected, what=f"{op.signature()} by {described(option)}")
             with_options.add(op.full_type)
     assert {"Relu", "Sigmoid", "Div", "onnx.Log", "onnx.Clip", "caffe.Power", "tflite.Atan2"} <= with_options
-    assert not {"EQ", "onnx.IsNaN"} & with_options, "their results are no floats"
+    assert not {"EQ", "onnx.IsNaN", "tflite.Cast"} & with_options, "their results are no floats"
 
 
 @pytest.mark.parametrize("type", ["Add", "Mul", "Sum", "Sub", "Max"])
