@@ -5,8 +5,8 @@ sizes. Values may differ by rounding. If they differ by more than the tolerance,
 the plain net: its inputs and weights are changed in their last bits. A larger difference is a bug in armnet; it raises
 an error that names the first step that causes it. The report says what could not be compared, and why.
 
-Chosen engines round more than direct sums do. ``pick_engines`` holds them to the accuracy; here, results that differ
-are compared again with direct sums, so that engines cannot be the cause.
+Chosen engines may round more than direct sums. ``pick_engines`` keeps them within the accuracy. Here, results that
+differ are compared again with direct sums, so that engines cannot be the cause.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def require_equal(
 
     declared: the inputs with their open sizes, for which ``plain`` may have example shapes. program: that of the plain
     pair, before any step. trials: what both showed before, which need not be computed again. like: a pair whose plan
-    tells how much work a run of ``plain`` is, where that of ``plain`` itself does not.
+    tells how much work a run of ``plain`` is, if the plan of ``plain`` itself does not.
     """
     both = _Both(plain, result, steps, report, like)
     both.require(lambda pair: _why_inferred_otherwise(program, pair), both.result)
@@ -122,7 +122,8 @@ class _Both:
         self._steps, self._report, self._like = steps, report, like or self.plain
 
     def require(self, why: Callable[[Pair], Optional[str]], pair: Optional[Pair] = None) -> None:
-        """OptimizationError, naming a step, if ``why`` finds fault with the pair, by default that behind all steps."""
+        """OptimizationError, naming a step, if ``why`` finds a fault in the pair, by default the one after all steps.
+        """
 
         def why_after(count: int) -> Optional[str]:
             return why(self._freeze(self._steps.after(count)))
@@ -144,7 +145,7 @@ class _Both:
             self._require_rounding_alone(specs, sample, outputs)
 
     def require_outputs_without_elements(self, specs: Specs) -> None:
-        """The same, for a batch of no elements or no length, which the plain net may refuse. A refusal is noted."""
+        """The same for a batch or a length of 0, which the plain net may refuse. A refusal is noted."""
         sample = _sample(self.plain, specs, [], self._like)
         if sample is None:
             return
@@ -364,8 +365,9 @@ def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
 
 
 def _limits(plain: Pair, sample: _Sample) -> Iterator[Mapping[str, float]]:
-    """How far each output may be away, wider with each version of the net that is changed in its last bits. Most often
-    the first one explains enough."""
+    """How far each output may be off. The limits grow with each version of the net that is changed in its last bits;
+    most often the first version explains enough.
+    """
     limits = dict.fromkeys(sample.outputs, TOLERANCE)
     for outputs in _changed_outputs(plain, sample):
         for name, wanted in sample.outputs.items():
@@ -401,7 +403,7 @@ def _with_changed_weights(pair: Pair, rng: np.random.Generator) -> Pair:
 
 
 def _factors(net: NetDef) -> Set[str]:
-    """What operators that multiply and add, such as convolutions, read beside their first input."""
+    """The inputs, except the first, of operators that multiply and add, such as convolutions."""
     found: Set[str] = set()
     for op in net.op:
         schema = find(op)

@@ -1,4 +1,4 @@
-"""The passes in the order in which they run, tier by tier; all of them run again until none finds anything to do.
+"""The passes in the order in which they run, tier by tier. They run again until none of them fires.
 
 Where a new pass belongs:
 

@@ -56,18 +56,18 @@ def pick_engines(
 ) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
-    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times
-    the engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated
-    list forces engines on operators that have one of them. accuracy: how far outputs may differ from those of
-    ``plain``, the pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on
-    random inputs; where outputs differ by more, and the net decides over them, the numbers by which it decides count
-    (see ``decisions``). Engines that exceed it are ruled out in the net itself, so that it holds on every machine,
-    first where they gain least. threads: the number to measure for; by default one, and all cores. device: a device
-    beside the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the ``tuning``.
-    report: collects every choice; ruling out engines of an operator is a step, of which stop_after allows this many in
-    all. progress: called with what is being done, how many of these are done, and of how many. trials: collects what
-    the nets showed, for others who need it.
-    UsageError for engines that do not exist and for options that contradict each other.
+    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times the
+    engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated list
+    forces engines on operators that have one of them. accuracy: how far outputs may differ from those of ``plain``, the
+    pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on random inputs;
+    if outputs differ by more because the net decides otherwise, the numbers by which it decides count (see
+    ``decisions``). Engines that exceed it are ruled out in the net itself, so that the accuracy holds on every machine;
+    those that gain least come first. threads: the number to measure for; by default one, and all cores. device: a
+    device beside the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the
+    ``tuning``. report: collects every choice; ruling out engines of an operator is a step, of which stop_after allows
+    this many in all. progress: called with what is being done, how many of these are done, and of how many. trials:
+    collects what the nets showed, for later steps. UsageError for engines that do not exist and for options that
+    contradict each other.
 
     Examples:
         >>> import armnet

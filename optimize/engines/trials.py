@@ -44,7 +44,7 @@ class Trials:
     def of(self, pair: Pair, is_measured: Callable[[List[Options]], bool]) -> Trial:
         """The trial of a pair: its options, and its outputs for all samples if errors of such options are measured.
 
-        Else it runs on one sample all the same, unless that takes too long or is refused.
+        Otherwise it still runs on one sample, unless that takes too long or is refused.
         """
         found = self.find(pair)
         if found is None:

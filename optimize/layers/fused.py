@@ -1,4 +1,4 @@
-"""armnet's fused operators: which operators they consist of, how to make one and how to take it apart."""
+"""armnet's fused operators: which operators they consist of, how to make one and how to split it into its parts."""
 
 from __future__ import annotations
 

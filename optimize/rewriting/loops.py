@@ -1,4 +1,4 @@
-"""Loops by their parts."""
+"""The parts of a loop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _COPIES = {"Alias", "Copy"}
 
 
 class Loop(NamedTuple):
-    """``given`` are the carried blobs at first, ``state`` what the body calls them, ``returned`` what it gives back,
-    ``scanned`` what it gives each trip."""
+    """``given`` are the initial values of the carried blobs, ``state`` their names in the body, ``returned`` their next
+    values, ``scanned`` what the body gives in each trip.
+    """
 
     body: NetDef
     given: Tuple[str, ...]

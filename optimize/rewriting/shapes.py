@@ -96,7 +96,7 @@ def sample_specs(
     inputs: Sequence[TensorInfo], first: int = 1, other: int = OTHER, step: int = STEP
 ) -> Dict[str, TensorSpec]:
     """The specs of one sample: an open size is ``first`` for axis 0 and ``other + step * axis`` for the other axes;
-    less for volumes.
+    smaller sizes for volumes.
 
     UsageError, naming the input, if its rank or dtype is not known or if the sample would be too large.
     """
@@ -116,7 +116,7 @@ def sample_specs(
 
 
 def first_taken(inputs: Sequence[TensorInfo], attempt: Callable[[Dict[str, TensorSpec]], Result]) -> Result:
-    """What ``attempt`` returns for a sample of the usual sizes, or for a short one if it refuses that."""
+    """What ``attempt`` returns for a sample of the usual sizes, or for a short sample if it refuses the usual one."""
     usual = sample_specs(inputs)
     try:
         return attempt(usual)
@@ -163,8 +163,9 @@ def _start(
 def _first_choice(
     net: NetDef, constants: SpecsByName, inputs: Sequence[TensorInfo], examples: Examples
 ) -> Tuple[Sizes, SpecsByName, Dict[int, Stop]]:
-    """The sizes of the first choice, and what ``infer_more`` finds for it. They are short if the net refuses the usual
-    ones and more is known with those."""
+    """The sizes of the first choice, and what ``infer_more`` finds for it. Short sizes are taken if the net refuses the
+    usual ones and inference finds more with the short ones.
+    """
     usual, short = _start(inputs, examples), _start(inputs, examples, FIRST, *SHORT[1:])
     found, stops = infer_more(net, {**constants, **_specs(inputs, examples, usual)})
     if usual != short and any(stop.refused for stop in stops.values()):

@@ -39,8 +39,9 @@ def _compose(program: Program, x: str, w: str, product: OperatorDef, bias: str, 
 
 
 def _pays_to_turn(rows: Sequence[Optional[int]], matrix: Array) -> bool:
-    """Whether the product of one row with many short rows of weights is faster with these as few long ones: BLAS reads
-    weights from memory in runs of their rows."""
+    """Whether the product of one row with a matrix of many short rows is faster with the matrix transposed, so that its
+    rows are few and long: BLAS reads weights from memory row by row.
+    """
     terms, width = matrix.shape
     return all(size == 1 for size in rows) and terms >= LONGER * width and matrix.nbytes >= FAR
 

@@ -1,8 +1,8 @@
-"""Makes one operator of a loop that reduces one slice of rows a trip.
+"""A loop that reduces one slice of rows in each trip becomes one operator.
 
-So PyTorch's older exporter writes EmbeddingBag: a trip takes the start and the end of a bag out of two vectors by its
-number, cuts the bag out of the indices, picks these rows of the table, multiplies them by weights if there are any, and
-gives their sum, mean or maximum.
+PyTorch's older exporter writes EmbeddingBag as such a loop. Trip i takes the start and the end of bag i from two
+vectors, cuts the bag out of the indices, picks these rows of the table, multiplies them by weights if there are any,
+and gives their sum, mean or maximum.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _compose(program: Program, op: OperatorDef) -> Rewrite:
 
 
 class _Body:
-    """What a body computes, found from what it gives each trip backwards. Refusal where it is anything else."""
+    """What a body computes, found backwards from what it gives in each trip. Refusal if it computes anything else."""
 
     def __init__(self, program: Program, loop: Loop):
         self._program, self._loop = program, loop
@@ -46,7 +46,9 @@ class _Body:
             self._made.update((name, op) for name in op.output if name)
 
     def reduction(self) -> Tuple[str, List[str]]:
-        """The reduction, and the blobs around the loop: rows, starts, ends, and indices and weights where there are."""
+        """The reduction and the blobs from around the loop that it reads: rows, starts, ends; indices, weights if
+        present.
+        """
         op = self._source(self._loop.scanned[0], _REDUCTIONS)
         if len(op.input) < 2 or self._program.integer(op.input[1]) != 0 or op.get_bool("keepdims", True):
             raise Refusal("it does not reduce the first dimension alone")
@@ -80,7 +82,7 @@ class _Body:
         return self._made[name]
 
     def _around(self, name: str, ndim: Optional[int] = None) -> str:
-        """The name, if it is that of a blob around the loop, with so many dimensions."""
+        """The name, if it is that of a blob from around the loop with this number of dimensions."""
         if name in self._made or name in self._loop.body.external_input:
             raise Refusal(f"{name!r} is another one in each trip")
         if ndim is not None and len(self._program.dims(name) or ()) != ndim:
@@ -88,12 +90,12 @@ class _Body:
         return name
 
     def _are_as_many(self, *names: str) -> bool:
-        """Whether the blobs are known to have as many rows, whatever open sizes are. Slices of others end elsewhere."""
+        """Whether the blobs have equally many rows for all open sizes. Otherwise a slice may end elsewhere."""
         choices = zip(*map(self._program.specs, names))
         return all(None not in specs and len({spec.shape[0] for spec in specs if spec}) == 1 for specs in choices)
 
     def _slice(self, name: str, ndim: Optional[int] = None) -> Tuple[str, Tuple[str, str]]:
-        """What is cut along its first dimension, of ``ndim``, and the vectors of its starts and ends."""
+        """The blob of ``ndim`` dimensions that is cut along its first one, and the vectors of starts and ends."""
         op = self._source(name, {"onnx.Slice"})
         axes = op.input[3] if len(op.input) > 3 else ""
         if len(op.input) > 4 or (axes and self._program.integer(axes) != 0):
@@ -101,14 +103,14 @@ class _Body:
         return self._around(op.input[0], ndim), (self._limit(op.input[1]), self._limit(op.input[2]))
 
     def _limit(self, name: str) -> str:
-        """The vector of which a trip takes the element of its number."""
+        """The vector from which trip i takes element i."""
         op = self._source(self._column(name, 0), _GATHERS)
         if op.get_int("axis", 0) or op.input[1] != self._loop.trip:
             raise Refusal("a slice does not begin and end where vectors say")
         return self._around(op.input[0], 1)
 
     def _column(self, name: str, axis: int) -> str:
-        """What is given one more dimension, at this place."""
+        """The blob to which one dimension is added, at this place."""
         op = self._source(name, {"ExpandDims"})
         if list(op.get_ints("dims")) != [axis]:
             raise Refusal("a dimension is added elsewhere")

@@ -2,9 +2,8 @@
 
     softmax(Q K^T scale + mask) V   with scale and mask or without
 
-The scale may also be divided between Q and K, as PyTorch's exporters write it.
-Heads that are taken apart before and put together behind it are read and written where they lie. A query that sees
-nothing gives 0 then, and not NaN.
+The scale may also be divided between Q and K, as PyTorch's exporters write it. If heads are split before and merged
+after it, Attention reads and writes them in place. A query that the mask hides every key from then gives 0, not NaN.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def _number(program: Program, name: str) -> float:
 def _in_place(
     program: Program, attention: OperatorDef, back: OperatorDef, flat: OperatorDef, **captured: Any
 ) -> Rewrite:
-    """Attention of three dimensions, whose heads lie side by side."""
+    """Attention on three dimensions, with the heads side by side in the last one."""
     if attention.has("q_num_heads") or len(attention.output) > 1 or any(attention.input[4:]):
         raise Refusal("the heads lie side by side already")
     parts = [captured[name] for name in "qkv"]
@@ -109,7 +108,7 @@ def _in_place(
 def _check_heads(
     program: Program, turns: Sequence[OperatorDef], parts: Sequence[str], attention: OperatorDef, flat: OperatorDef
 ) -> None:
-    """Refusal unless blobs (B, S, H D) are cut into heads, and such a blob is made of the results."""
+    """Refusal unless blobs (B, S, H D) are split into heads, and the results are merged into such a blob."""
     if any(list(turn.get_ints("axes")) != HEADS for turn in turns):
         raise Refusal("heads and positions do not change places")
     whole = [turn.output[0] for turn in turns[:3]]

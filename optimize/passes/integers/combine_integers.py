@@ -17,7 +17,7 @@ POOLS = ("AveragePool", "AveragePool2D", "onnx.AveragePool")
 
 
 def _operands(integers: Integers, op: OperatorDef, y: Quantised) -> List[Quantised]:
-    """The integers behind all inputs, each with one scale and all of the output's dtype."""
+    """The integers that all inputs are made of, each with one scale and all of the output's dtype."""
     found = [integers.one_scale(name) for name in op.input]
     if any(one.dtype != y.dtype for one in found):
         raise Refusal("its inputs and its output are integers of different types")

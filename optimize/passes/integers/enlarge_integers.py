@@ -1,6 +1,6 @@
 """Transposed convolutions and linear interpolations of pictures become TensorFlow Lite's operators on integers.
 
-Those have channels last, so pictures are transposed before them and back behind them.
+These operators have channels last, so pictures are transposed before them and back after them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _value(program: Program, name: str) -> Array:
 
 
 def _filters(program: Program, w: Quantised, x: Quantised) -> Tuple[Array, int]:
-    """(C, M, kh, kw) as (M, kh, kw, C) in the type of X, with the zero point that they have then: of int8 it is 0."""
+    """(C, M, kh, kw) as (M, kh, kw, C) in the dtype of X, and their zero point in that dtype: 0 for int8."""
     zeros = w.zero_point.astype(np.int16).reshape([1, -1, 1, 1])
     centred = (_value(program, w.blob).astype(np.int16) - zeros).transpose(1, 2, 3, 0)
     zero = max(0, -int(centred.min(initial=0))) if x.dtype == np.uint8 else 0
@@ -99,7 +99,7 @@ def _filters(program: Program, w: Quantised, x: Quantised) -> Tuple[Array, int]:
 
 
 def _whole(window: Window) -> List[int]:
-    """The sizes of the result before any of it is cut off."""
+    """The sizes of the result before cropping."""
     sides = zip(window.output, window.stride, window.kernel, window.head, window.image)
     return [max((n - 1) * s + k, head + y) for n, s, k, head, y in sides]
 

@@ -101,7 +101,7 @@ def _computed(program: Program, functions: List[OperatorDef], x: str, reals: Arr
 
 
 def looked_up(integers: Integers, x: Quantised, y: Quantised, function: Callable[[Array], Array]) -> OperatorDef:
-    """The operator that makes y, the function of the reals for which x stands, by a table."""
+    """The operator that computes y by a table: a function of the real numbers that the integers x stand for."""
 
     def of_integers(values: Array) -> Array:
         reals = function(dequantized(values, Parameters(x.scale, x.zero_point.astype(np.int32))))

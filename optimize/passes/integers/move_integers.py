@@ -1,6 +1,6 @@
 """Operators that only move elements, or choose among them, move the integers instead.
 
-If the integers behind such an operator have another scale, a table gives them that scale afterwards.
+If the integers after such an operator have another scale, a table converts them to it.
 """
 
 from __future__ import annotations
