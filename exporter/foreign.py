@@ -1,6 +1,6 @@
 """Recognises files that hold no model for armnet, and says what they are and what to do with them.
 
-Only names of files, first bytes and the names in an archive are looked at. Nothing is unpickled: a pickle runs any code
+It looks only at names of files, first bytes and the names in an archive. Nothing is unpickled: a pickle runs any code
 that its author put into it.
 """
 
@@ -141,7 +141,7 @@ def is_keras(path: Path, head: bytes) -> bool:
 
 
 def _names(path: Path) -> Optional[List[str]]:
-    """The names in a zip archive; None if it is none."""
+    """The names in a zip archive; None if the file is not one."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()

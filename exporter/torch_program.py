@@ -54,7 +54,7 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
 
 
 def onnx_of_file(path: Path) -> Optional[ModelProto]:
-    """The ONNX model of a .pt2 file; None where PyTorch is not installed. Pickles in it are not opened.
+    """The ONNX model of a .pt2 file; None if PyTorch is not installed. Pickles in it are not opened.
 
     ExportError, naming the file, if PyTorch cannot read it.
     """
@@ -72,7 +72,7 @@ def onnx_of_file(path: Path) -> Optional[ModelProto]:
 
 @contextmanager
 def _without_pickles(torch: Any) -> Iterator[None]:
-    """Inside the block, torch.load takes weights alone: a pickle runs any code that its author put into it."""
+    """Inside the block, torch.load reads only weights: a pickle runs any code that its author put into it."""
     load = torch.load
 
     def careful(*args: Any, **options: Any) -> Any:

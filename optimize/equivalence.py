@@ -122,8 +122,7 @@ class _Both:
         self._steps, self._report, self._like = steps, report, like or self.plain
 
     def require(self, why: Callable[[Pair], Optional[str]], pair: Optional[Pair] = None) -> None:
-        """OptimizationError, naming a step, if ``why`` finds a fault in the pair, by default the one after all steps.
-        """
+        """OptimizationError, naming a step, if ``why`` faults the pair, by default the one after all steps."""
 
         def why_after(count: int) -> Optional[str]:
             return why(self._freeze(self._steps.after(count)))

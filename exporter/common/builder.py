@@ -131,7 +131,7 @@ class NetBuilder:
         self._kept[state] = blob
 
     def is_kept(self, name: str) -> bool:
-        """Whether the blob is a state, which holds something else after a run."""
+        """Whether the blob is a state, whose content changes from run to run."""
         return name in self._kept
 
     def forget(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """Nodes that read or write types that NumPy lacks: bfloat16, floats of 8 and 4 bits, integers of 4 and 2 bits.
 
-A blob holds such numbers in a dtype that has them all (``weights.BLOB_DTYPES``), so operators compute on them as they
-are, and what a node of such a type computes is rounded to the type afterwards. Weights are stored as codes.
+A blob holds such numbers in a dtype that can represent them all (``weights.BLOB_DTYPES``), so operators need no change.
+The results of a node of such a type are rounded to the type afterwards. Weights are stored as codes.
 """
 
 from __future__ import annotations

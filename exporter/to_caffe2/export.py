@@ -1,10 +1,10 @@
-"""Writes pairs with Caffe2's operators and fills alone.
+"""Writes pairs with nothing but Caffe2's operators and fills.
 
 pair = to_caffe2(pair)
 pair.save("folder")                            # init_net.pb and predict_net.pb for Caffe2
 
 TFLite's operators on int8 and uint8 become those of Caffe2's mobile era on bytes: Int8Conv and its kin. They requantise
-like gemmlowp, so that a result may be a step of its scale away. Inputs and outputs keep their types.
+like gemmlowp, so a result may be one step of its scale off. Inputs and outputs keep their types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime_arm.records import replace
 
 
 def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
-    """The pair that computes the same with Caffe2's operators alone. shapes: for inputs whose sizes are open.
+    """The pair that computes the same with only Caffe2's operators. shapes: for inputs whose sizes are open.
 
     OperatorError, naming the operator, if Caffe2 has none that means the same, or if its kernels refuse the scales.
     """
@@ -62,7 +62,7 @@ def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
 
 
 def _arguments(net: NetDef) -> Tuple[Argument, ...]:
-    """The net's, but for the one about tensors that armnet's own files hold in fewer bytes."""
+    """The net's arguments, without the one about tensors that armnet's own files store in fewer bytes."""
     return tuple(arg for arg in net.arg if arg.name != NARROW_TENSORS)
 
 
@@ -73,7 +73,7 @@ def _with_shapes(pair: Pair, shapes: Shapes) -> Pair:
 
 
 def _check_nets(op: OperatorDef) -> None:
-    """ExportError for nets inside with other operators than Caffe2's, or of which an If takes outputs by position."""
+    """ExportError if a sub-net has operators that Caffe2 lacks, or if an If takes a sub-net's outputs by position."""
     for net in op.subnets():
         for inner in net.op:
             if inner.domain not in ("", "caffe2"):
@@ -87,7 +87,9 @@ def _check_nets(op: OperatorDef) -> None:
 def _with_plain_outputs(
     ops: List[OperatorDef], sources: List[OperatorDef], translator: Translator
 ) -> Tuple[List[OperatorDef], List[OperatorDef]]:
-    """The operators and their sources, with integers made at the end of what outputs of the net hold as bytes."""
+    """The operators and their sources; if outputs of the net hold bytes, operators at the end convert these to
+    integers.
+    """
     held = [name for name in translator.program.net.external_output if translator.holds_bytes(name)]
     names = {name: translator.fresh(f"{name}_bytes") for name in held}
     ops = [

@@ -65,7 +65,7 @@ def fully_connected(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 
 def _is_matrix(program: Program, name: str) -> bool:
-    """Whether the blob has two dimensions, whatever open sizes are."""
+    """Whether the blob has two dimensions for all open sizes."""
     dims, place = program.dims(name), program.writer(name)
     if dims is not None or place is None:
         return dims is not None and len(dims) == 2
@@ -74,7 +74,7 @@ def _is_matrix(program: Program, name: str) -> bool:
 
 
 def _has_rows_of(dims: Optional[Sequence[Optional[int]]], terms: int) -> bool:
-    """Whether all that is behind the first dimension is one row of the weights."""
+    """Whether the dimensions after the first are together as long as a row of the weights."""
     sizes = [size for size in (dims or ())[1:] if size is not None]
     return dims is not None and len(sizes) == len(dims) - 1 and math.prod(sizes) == terms
 
@@ -112,7 +112,7 @@ def logistic(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 @rule("tflite.QuantizedSoftmax")
 def softmax(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """Caffe2's takes all that is behind the first dimension as one row; of other rows, on floats between bytes."""
+    """Caffe2's takes all dimensions after the first as one row; other rows are computed on floats between bytes."""
     if op.get_float("beta", 1.0) != 1.0:
         raise ExportError("Caffe2's has no beta")
     x, dims, y = net.reads(op), net.program.dims(op.input[0]), Scale(1 / 256, 0)
@@ -130,7 +130,7 @@ def leaky_relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 @rule("tflite.QuantizedPRelu")
 def p_relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """On floats between bytes: Caffe2 has no other."""
+    """On floats between bytes: Caffe2 has none on bytes."""
     value = net.program.value(op.input[1])
     if value is None or value.size != value.shape[-1]:
         raise ExportError(f"{op.input[1]!r} is no constant with one number for each channel")
@@ -187,7 +187,7 @@ _MOVED = ("Concat", "Reshape", "Flatten", "Transpose", "ChannelShuffle", "Resize
 
 @rule(*_MOVED)
 def moved(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """What only moves bytes states their scale."""
+    """Operators that only move bytes state their scale."""
     count = len(op.input) if op.type == "Concat" else 1
     scales = {net.scale_of(name) for name in op.input[:count]}
     if len(scales) > 1 or op.get_bool("add_axis"):

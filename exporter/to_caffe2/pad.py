@@ -18,7 +18,7 @@ _PICTURE = 4  # dimensions
 
 @rule("onnx.Pad")
 def pad(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """By joining constants where all sizes are known, else as pictures, which Caffe2 pads whatever their sizes are."""
+    """Joins constants if all sizes are known; else pads as pictures, for which Caffe2 needs no sizes."""
     x, constants = op.input[0], net.known(op)
     spec, dims = net.program.specs(x)[0], net.program.dims(x)
     if spec is None or dims is None or any(n and c is None for n, c in zip(op.input[1:], constants)):
@@ -55,7 +55,7 @@ def _joined(net: Translator, op: OperatorDef, padding: Padding, spec: TensorSpec
 
 
 def _check(padding: Padding, spec: TensorSpec, bytes: bool) -> None:
-    """ExportError unless Caffe2 pads pictures so."""
+    """ExportError unless Caffe2 pads pictures in this way."""
     cut = min([*padding.heads, *padding.tails], default=0) < 0
     if padding.mode == "wrap":
         raise ExportError("Caffe2 does not pad by what is at the other end: join it with Concat in the source model")
@@ -92,7 +92,7 @@ def _padded(net: Translator, x: str, y: str, padding: Padding, value: float) -> 
 
 
 def _picture(net: Translator, x: str, y: str, rank: int, **arguments: Any) -> List[OperatorDef]:
-    """PadImage, on a picture that has dimensions of size 1 before those of X."""
+    """PadImage on X with leading dimensions of size 1."""
     dims = list(range(_PICTURE - rank))
     if not dims:
         return [OperatorDef.of("PadImage", [x], [y], **arguments)]

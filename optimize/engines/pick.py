@@ -246,7 +246,7 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
 
 def _of_device(schema: Operator) -> List[str]:
-    """The engine by which a device beside the processor can do it in several ways."""
+    """The engine of devices beside the processor, if they have several ways to compute the operator."""
     return [DEVICE] if schema.kind is Kind.CONVOLUTION else []
 
 

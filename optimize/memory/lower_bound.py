@@ -56,7 +56,7 @@ class _Flow:
         self._behind = self._steps_behind()
 
     def _memory(self, values: Iterable[Optional[Value]]) -> Set[Value]:
-        """Whose memory in the arena these values need."""
+        """The values that hold these values' memory in the arena."""
         sources = {self._source.get(value, value) for value in values if value is not None}
         return {source for source in sources if not source.foreign}
 

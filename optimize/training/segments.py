@@ -50,7 +50,7 @@ class _Way(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Between two cuts. inside: bytes that the way back needs at a time. kept, seconds: by what becomes of it."""
+    """Between two cuts. inside: bytes that the backward pass needs at a time. kept, seconds: for each choice."""
 
     inside: int
     kept: Tuple[int, int, int]

@@ -182,7 +182,9 @@ def conv(call: Call) -> Results:
 
 @rule("tflite.QuantizedConvTranspose")
 def conv_transpose(call: Call) -> Results:
-    """TFLite has no uint8 with a scale for each filter: it is moved by 128 before the operator and back behind it."""
+    """TFLite has no uint8 with a scale for each filter: numbers are shifted by 128 before the operator and back after
+    it.
+    """
     strides, y, stored = call.op.get_ints("strides"), quantization_of(call, "Y"), call.constant_value(1, "the weights")
     moved = stored.dtype == np.uint8 and len(call.op.get_floats("W_scales")) > 1
     x, shape = _plainly(call), call.outputs[0].shape
@@ -312,7 +314,7 @@ def l2_normalize(call: Call) -> Results:
 
 @rule("tflite.HybridFullyConnected")
 def hybrid(call: Call) -> Results:
-    """The kernel makes integers of the inputs; see ``convolution.conv`` for convolutions."""
+    """The kernel quantises the inputs; see ``convolution.conv`` for convolutions."""
     weights = call.constant_value(1, "the weights")
     inputs = [call.take(), scaled_weights(call, weights, 0), *([call.take(2)] if call.has(2) else [])]
     options: Dict[str, Any] = {

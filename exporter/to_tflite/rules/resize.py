@@ -1,4 +1,6 @@
-"""Resizing of pictures. What TFLite's kernels would read is computed, and compared with what the operator reads."""
+"""Resizing of pictures. The pixels that TFLite's kernels would read are computed and compared with those that the
+operator reads.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def _gathered(call: Call, axes: Sequence[Resampled]) -> Operand:
 
 
 def _reads_the_same(one: Resampled, size: int, type: str, options: Dict[str, bool]) -> bool:
-    """Whether TFLite's kernel makes each output of the same pixels. Source: reference/resize_bilinear.h and others."""
+    """Whether TFLite's kernel computes each output from the same pixels. Source: reference/resize_bilinear.h and
+    others.
+    """
     half, aligned = options.get("HalfPixelCenters", False), options.get("AlignCorners", False)
     scale = np.float32(size) / np.float32(one.size)
     if aligned and one.size > 1:

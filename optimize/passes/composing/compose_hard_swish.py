@@ -28,9 +28,7 @@ def _to_hard_swish(program: Program, x: str, last: OperatorDef, **inner: Operato
 
 
 def require_same_shape(program: Program, x: str, last: OperatorDef, *inner: OperatorDef) -> None:
-    """Refusal if the result has, or may have, more dimensions than ``x``: the constants may add some.
-
-    """
+    """Refusal if the result has, or may have, more dimensions than ``x``: the constants may add some."""
     values = [program.value(name) for op in (last, *inner) for name in op.input if name in program.weights]
     if all(value is not None and value.ndim == 0 for value in values):
         return

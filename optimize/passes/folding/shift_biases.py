@@ -98,8 +98,7 @@ def _new_names(program: Program, blobs: Sequence[str]) -> Dict[str, str]:
 def _unbiased(
     program: Program, op: OperatorDef, layer: Layer, y: str, weights: Dict[str, Optional[Array]]
 ) -> OperatorDef:
-    """The convolution without its bias: its results are less by the bias, and the floor of its ReLU becomes a weight.
-    """
+    """The convolution without its bias. Its results are less by the bias; the floor of its ReLU becomes a weight."""
     bare, activation = without_activation(op)
     inputs = list(bare.input)
     inputs[2] = ""

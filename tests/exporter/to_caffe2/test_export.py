@@ -207,7 +207,7 @@ def test_one_blob_of_weights_has_one_scale() -> None:
 
 def test_sixteen_bits_are_no_bytes() -> None:
     text = "tflite.Quantize(x) -> q  Y_scale=0.1 to=9\n tflite.Dequantize(q) -> y  X_scale=0.1"
-    with pytest.raises(ArmnetError, match="take bytes alone, and 'q' holds int16"):
+    with pytest.raises(ArmnetError, match="take only bytes, and 'q' holds int16"):
         to_caffe2(pair_of(f'net "n": x -> y\n {text}', shapes={"x": (2, 3)}))
 
 
