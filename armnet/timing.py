@@ -52,8 +52,8 @@ def take_turns(
 ) -> Tuple[Dict[str, Figure], List[str]]:
     """Runs the candidates in turns, so that noise hits all of them alike; returns their figures, and warnings.
 
-    The first run of each does not count. A pause follows it, in which threads that were started before go to sleep.
-    ``report`` is called with the number of rounds that are done and the number of all.
+    The first run of each does not count. After it there is a pause, in which threads that were started go to sleep.
+    ``report`` is called with the number of finished rounds and the number of all rounds.
     """
     for candidate in candidates.values():
         candidate()
@@ -71,13 +71,13 @@ def take_turns(
 
 
 class Others:
-    """What other processes take of the processor from here on."""
+    """The processor time that other processes take from here on."""
 
     def __init__(self) -> None:
         self._start, self._busy, self._own = time.perf_counter(), busy_seconds(), cpu_seconds()
 
     def warnings(self) -> List[str]:
-        """That the machine is noisy, if it has been."""
+        """Warnings, if the machine was noisy."""
         if self._busy is None:
             return []
         cores = os.cpu_count() or 1

@@ -39,7 +39,7 @@ def archived(path: Path) -> Optional[NamedBytes]:
         with zipfile.ZipFile(file) as archive:
             return _only(file, archive, inner)
     except (*_DAMAGES, zlib.error) as error:
-        raise FormatError(f"{file} is a damaged zip archive; download the file anew") from error
+        raise FormatError(f"{file} is a damaged zip archive; download the file again") from error
 
 
 def _split(path: Path) -> Tuple[Optional[Path], str]:

@@ -36,7 +36,7 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
     if is_module and len(example) != 1:
         raise UsageError("a PyTorch module needs an example of its inputs: export(module, torch.zeros(1, 3, 224, 224))")
     if not is_module and example:
-        raise UsageError("an exported program has its own example; give the program alone")
+        raise UsageError("an exported program has its own example; give only the program")
     inputs: Tuple[Any, ...] = (example[0] if isinstance(example[0], tuple) else (example[0],)) if is_module else ()
     options = {"dynamic_shapes": _open_batch(torch, inputs)} if is_module else {}
     training = is_module and source.training

@@ -1,4 +1,4 @@
-"""What a server allows, and whom."""
+"""What a server allows, and to whom."""
 
 from __future__ import annotations
 

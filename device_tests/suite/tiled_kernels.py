@@ -39,7 +39,8 @@ def run_option(
     ragged: bool = False,
 ) -> Array:
     """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, if the kernel allows it.
-    ragged: the kernel may leave what is outside of the image."""
+    ragged: the kernel need not write the elements outside the image.
+    """
     specs = specs_of(inputs, constants)
     outputs = lookup(op).infer(op, specs)
     kernel, layout = option.kernel, option.outputs[0]

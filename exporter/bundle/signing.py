@@ -28,7 +28,7 @@ def new_keys(name: AnyPath) -> Tuple[Path, Path, PublicKey]:
     secret, public = place.with_name(f"{place.name}.key"), place.with_name(f"{place.name}.pub")
     for path in (secret, public):
         if path.exists():
-            raise UsageError(f"{path}: exists already, and keys are not replaced; take another name")
+            raise UsageError(f"{path}: exists already, and keys are not replaced; choose another name")
     made = Ed25519PrivateKey.generate()
     content = made.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

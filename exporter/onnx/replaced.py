@@ -58,7 +58,9 @@ def _span(tensor: TensorProto, place: Mapping[str, str]) -> List[int]:
         start = int(place.get("offset", "0"))
         length = int(place.get("length", str(math.prod(tensor.dims.tolist()) * dtype.itemsize)))
     except ValueError:
-        raise ExportError(f"weight {tensor.name!r} lies at {dict(place)}, which is no place in a file") from None
+        raise ExportError(
+            f"weight {tensor.name!r} is declared at {dict(place)}, which is not a place in a file"
+        ) from None
     return [start, start + length]
 
 

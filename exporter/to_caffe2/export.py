@@ -57,7 +57,7 @@ def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
     for place, refusal in Program.of(result).inference_refusals.items():
         # What the pair's own operator refuses, too, are sizes that were taken for open ones.
         if all(program.specs(name)[0] is not None for name in sources[place].output if name):
-            raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
+            raise ExportError(f"Caffe2's operators refuse their inputs: {refusal}")
     return result
 
 
@@ -77,11 +77,13 @@ def _check_nets(op: OperatorDef) -> None:
     for net in op.subnets():
         for inner in net.op:
             if inner.domain not in ("", "caffe2"):
-                raise ExportError(f"Caffe2 has no {inner.full_type}, which its net {net.name!r} holds")
+                raise ExportError(f"Caffe2 has no {inner.full_type}, which the sub-net {net.name!r} contains")
             _check_nets(inner)
         written = {name for inner in net.op for name in inner.output}
         if op.full_type == "If" and op.output and written.isdisjoint(op.output):
-            raise ExportError(f"Caffe2 takes outputs by name, and its net {net.name!r} does not write {op.output[0]!r}")
+            raise ExportError(
+                f"Caffe2 takes outputs by name, and the sub-net {net.name!r} does not write {op.output[0]!r}"
+            )
 
 
 def _with_plain_outputs(

@@ -95,7 +95,7 @@ def resize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
         raise ExportError(f"Caffe2 resizes by constant numbers, and has no other resize {OPEN}")
     axes = [onnx.axes_of(op, spec, *constants) for spec in specs]
     if any(one.outside is not None for each in axes for one in each):
-        raise ExportError("Caffe2's resizes read nothing beyond a picture: crop it in the source model")
+        raise ExportError("Caffe2's resizes read nothing outside of a picture: crop it in the source model")
     made = Resize(specs, axes)
     if not net.holds_bytes(x):
         return made.on_floats(net, x, op.output[0], op.name)

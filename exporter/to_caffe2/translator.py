@@ -78,7 +78,7 @@ class Translator:
     def _check_reads(self, op: OperatorDef) -> None:
         held = next((name for name in op.reads() if name in self._scales), None)
         if held is not None and not op.type.startswith("Int8"):
-            raise ExportError(f"Caffe2 has no such operator on bytes, which {held!r} holds")
+            raise ExportError(f"Caffe2 has no such operator on bytes, but {held!r} holds bytes")
 
     # Scales
 
@@ -117,7 +117,7 @@ class Translator:
         if name not in self._scales:
             name = self._made.get(name) or self._made.setdefault(name, self._bytes_of(name, scale))
         if self._scales[name] != scale:
-            raise ExportError(f"{op.input[index]!r} has another scale than the operator takes it to have")
+            raise ExportError(f"{op.input[index]!r} has another scale than the operator assumes")
         return name
 
     def holds_bytes(self, name: str) -> bool:
@@ -267,7 +267,7 @@ class Translator:
         name = op.input[index] if given else self.fresh(f"{op.output[0]}_bias")
         value = self.program.value(name) if given else np.zeros(filters, np.int32)
         if value is None or value.dtype != np.int32:
-            raise ExportError(f"the bias {name!r} is no constant of int32")
+            raise ExportError(f"the bias {name!r} is not a constant of int32")
         self._fill("Int8GivenIntTensorFill", name, value, Scale(scale, 0), value)
         return name
 

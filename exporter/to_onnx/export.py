@@ -218,4 +218,4 @@ def _since(node: onnx.NodeProto, types: Types) -> int:
             if fits and types.suit(node, schema):
                 return version
     with_names = f"{node.op_type} with {', '.join(sorted(names)) or 'no attributes'}"
-    raise ExportError(f"ONNX has no operator {with_names} for what {', '.join(map(repr, node.input))} hold")
+    raise ExportError(f"ONNX has no operator {with_names} for the types of {', '.join(map(repr, node.input))}")

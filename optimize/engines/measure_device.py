@@ -62,7 +62,7 @@ def with_device(
         )
     )
     if device.is_cpu:
-        report.notes.append(f"{spec} is the processor: its times are not a GPU's")
+        report.notes.append(f"{spec} is the processor itself: its times are not those of a GPU")
     return _placed(pair, device, specs, threads, chosen, islands)
 
 

@@ -107,9 +107,9 @@ def _check_options(engines: str, accuracy: Optional[float], threads: Optional[in
     if accuracy is not None and not accuracy > 0:
         raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
     if threads is not None and engines != MEASURE:
-        raise UsageError("a number of threads is for engines that are measured")
+        raise UsageError("a number of threads can only be given if engines are measured")
     if device is not None and engines != MEASURE:
-        raise UsageError('a device is for engines that are measured: engines="measure", --engines measure')
+        raise UsageError('a device can only be given if engines are measured: engines="measure", --engines measure')
     if threads is not None and threads < 1:
         raise UsageError(f"the number of threads must be positive, got {threads}")
 
@@ -262,7 +262,7 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
         raise UsageError("no engine is named; auto leaves the choice to the device")
     for wish in wishes:
         if wish._replace(refused=not wish.refused) in wishes:
-            raise UsageError(f"{str(wish).lstrip('!')!r} is asked for and ruled out")
+            raise UsageError(f"{str(wish).lstrip('!')!r} is both asked for and ruled out")
         if wish.engine in (AUTO, MEASURE):
             raise UsageError(f"{wish.engine!r} cannot stand in a list: it chooses engines, a list forces them")
         if wish.engine not in known:

@@ -146,7 +146,9 @@ class BackwardPass:
                 continue
             kinds = {isinstance(c.gradient, SparseGradient) for c in contributions}
             if len(kinds) > 1:
-                raise GradientError(step.op, f"the gradient of {name!r} is sparse in part, which cannot be added up")
+                raise GradientError(
+                    step.op, f"the gradient of {name!r} is partly sparse, and such gradients cannot be added up"
+                )
             self._contributions[key] = [self._sum(place, name, contributions)]
 
     def _sum(self, place: int, name: str, contributions: List[Contribution]) -> Contribution:

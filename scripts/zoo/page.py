@@ -1,4 +1,4 @@
-"""What scripts/zoo_check found, as a page."""
+"""The results of scripts/zoo_check, as a page."""
 
 from __future__ import annotations
 

@@ -40,5 +40,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if os.getpid() != 1:  # anywhere else these mounts would hide what lies below them
-        raise SystemExit("this is the first process of an emulated computer; it runs nowhere else")
+        raise SystemExit("this is the first process of an emulated computer; it cannot run anywhere else")
     main()

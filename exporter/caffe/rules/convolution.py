@@ -53,7 +53,7 @@ def _axis_and_spatial(layer: Layer, axis: int) -> Sequence[int]:
     axis = layer.axis(axis)
     rank = layer.rank()
     spatial = 2 if rank is None else rank - axis - 1
-    layer.require(spatial >= 1, f"needs a dimension behind axis {axis}, the bottom's shape is {layer.dims()}")
+    layer.require(spatial >= 1, f"needs a dimension after axis {axis}, the bottom's shape is {layer.dims()}")
     return axis, spatial
 
 

@@ -38,7 +38,7 @@ def _size(window: Window) -> Dict[str, Any]:
 
 @rule("AveragePool", "AveragePool1D", "AveragePool2D", "onnx.AveragePool")
 def average_pool(call: Call) -> Results:
-    """TFLite divides by the number of pixels inside the picture. If others count, too, a product corrects the quotient."""
+    """TFLite divides by the number of pixels inside the picture. If others count, too, a product corrects this."""
     pool = pool_of(call.op, call.spec())
     picture, window = picture_of(call, pool.channels_last), in_two(pool.window)
     shape = (pool.batch, *window.output, pool.channels)

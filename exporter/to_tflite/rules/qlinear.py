@@ -70,7 +70,9 @@ def _state(call: Call, tensor: int, scale: int) -> None:
     """
     held, wanted = call.graph[tensor], _scale(call, scale)
     if held.quantization not in (None, wanted):
-        raise ExportError("it reads integers by another scale than they were written or are read by elsewhere")
+        raise ExportError(
+            "it reads integers with another scale than they were written with, or are read with elsewhere"
+        )
     held.quantization = wanted
 
 
@@ -126,8 +128,8 @@ def _weights(call: Call, index: int, filters: int, axis: int) -> Tuple[Array, Qu
     if centred.size and not -128 <= int(centred.min()) <= int(centred.max()) <= 127:
         if not scales.size == zero.size == 1 or {call.spec().dtype, call.outputs[0].dtype} != {_UINT8}:
             raise ExportError(
-                "the weights, less their zero points, are no int8, and TFLite's other kernels have one scale and "
-                "compute on uint8: quantise the network with weights of int8"
+                "the weights minus their zero points do not fit into int8, and TFLite's other kernels have one scale "
+                "and compute on uint8: quantise the network with weights of int8"
             )
         up = -int(np.iinfo(call.spec(index).dtype).min)
         moved = Quantization((float(scales.reshape(())),), (int(zero.reshape(())) + up,))
@@ -195,7 +197,7 @@ def mat_mul(call: Call) -> Results:
 @rule("com.microsoft.QGemm")
 def gemm(call: Call) -> Results:
     if not call.has(7) or call.op.get_float("alpha", 1.0) != 1.0 or call.op.get_bool("transA"):
-        raise ExportError("TFLite's layers on integers give integers, and do not scale or transpose what they read")
+        raise ExportError("TFLite's layers on integers give integers, and do not scale or transpose their inputs")
     weights = transposed(call.op, np.zeros((1, 1)), call.constant_value(3, "the weights"))[1]
     bias = call.constant_value(6, "the bias") if call.has(6) else np.zeros(1, np.int32)
     if bias.size not in (1, weights.shape[1]):

@@ -216,7 +216,7 @@ def _signed_weights(call: Call, stored: Array) -> int:
     """Weights of uint8 as int8 whose zero points are 0, with a scale along the filters."""
     centred, scales = stored.astype(np.int16) - call.op.get_int("W_zero_point", 0), call.op.get_floats("W_scales")
     if centred.size and not -MIDDLE <= int(centred.min()) <= int(centred.max()) < MIDDLE:
-        raise ExportError("the weights, less their zero point, are no int8")
+        raise ExportError("the weights minus their zero point do not fit into int8")
     of = Quantization(tuple(scales), (0,) * len(scales))
     return call.graph.constant(centred.astype(np.int8), call.op.input[1], of)
 

@@ -38,7 +38,7 @@ def resized(call: Call, axes: Sequence[Resampled], last: bool) -> Operand:
     image = order[1:-1]
     moved = [one for one in axes if not _is_copy(one, call.spec().shape[one.axis])]
     if rank != 4 or any(one.axis not in image or one.outside is not None for one in moved):
-        raise ExportError("TFLite resizes the height and width of pictures alone")
+        raise ExportError("TFLite resizes only the height and width of pictures")
     type = "RESIZE_NEAREST_NEIGHBOR" if all(one.weights is None for one in moved) else "RESIZE_BILINEAR"
     sizes = [call.outputs[0].shape[axis] for axis in image]
     for options in _CHOICES:

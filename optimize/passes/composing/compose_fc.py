@@ -53,7 +53,7 @@ def _has_axes(product: OperatorDef) -> bool:
 def _vector(bias: Optional[Array], width: int, ndim: int, w: Array) -> Array:
     """The bias as one number for each column of the product."""
     if bias is None or bias.dtype != w.dtype or bias.ndim > ndim:
-        raise Refusal("the bias has not the dtype of the weights, or more dimensions than the product")
+        raise Refusal("the bias has another dtype than the weights, or more dimensions than the product")
     if bias.size not in (1, width) or (bias.size == width > 1 and bias.shape[-1] != width):
         raise Refusal(f"the bias of shape {bias.shape} is not one number for each column")
     vector: Array = np.broadcast_to(bias.reshape(-1), (width,)).copy()

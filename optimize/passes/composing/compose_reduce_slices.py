@@ -51,7 +51,7 @@ class _Body:
         """
         op = self._source(self._loop.scanned[0], _REDUCTIONS)
         if len(op.input) < 2 or self._program.integer(op.input[1]) != 0 or op.get_bool("keepdims", True):
-            raise Refusal("it does not reduce the first dimension alone")
+            raise Refusal("it does not reduce just the first dimension")
         name, weights = op.input[0], ""
         limits: Dict[str, Tuple[str, str]] = {}
         if self._makes(name, _PRODUCTS):
@@ -69,7 +69,7 @@ class _Body:
         if len(set(limits.values())) > 1:
             raise Refusal("the weights are of other rows")
         if weights and not self._are_as_many(weights, indices or x):
-            raise Refusal(f"{weights!r} may have another number of rows than what it is for")
+            raise Refusal(f"{weights!r} may have another number of rows than the blob that it multiplies")
         rest = [indices, weights] if weights else [indices] if indices else []
         return _REDUCTIONS[op.full_type], [x, *limits["rows"], *rest]
 
@@ -78,7 +78,7 @@ class _Body:
 
     def _source(self, name: str, types: Container[str]) -> OperatorDef:
         if not self._makes(name, types):
-            raise Refusal(f"{name!r} is not made as a slice is reduced")
+            raise Refusal(f"{name!r} is not computed by the reduction of a slice")
         return self._made[name]
 
     def _around(self, name: str, ndim: Optional[int] = None) -> str:
@@ -106,7 +106,7 @@ class _Body:
         """The vector from which trip i takes element i."""
         op = self._source(self._column(name, 0), _GATHERS)
         if op.get_int("axis", 0) or op.input[1] != self._loop.trip:
-            raise Refusal("a slice does not begin and end where vectors say")
+            raise Refusal("the bounds of a slice do not come from vectors")
         return self._around(op.input[0], 1)
 
     def _column(self, name: str, axis: int) -> str:

@@ -45,11 +45,11 @@ def _fuse(
     if turn is not None:
         axes = turn.get_ints("axes")
         if product.get_bool("trans_b") or len(axes) != 4:
-            raise Refusal("the keys are not turned as a product needs them")
+            raise Refusal("the keys are not transposed as the product needs them")
         k = program.fresh(f"{turn.output[0]}_keys")
         operators.append(OperatorDef.of("Transpose", [turned], [k], axes=[axes[0], axes[1], axes[3], axes[2]]))
     elif not product.get_bool("trans_b"):
-        raise Refusal("the second factor is no transposed blob")
+        raise Refusal("the second factor is not a transposed blob")
     _check_shapes(program, q, v, product, last, mask)
     scale, divided = _number(program, factor), _number(program, divisor)
     scale *= _number(program, factor_q) * _number(program, factor_k)
@@ -110,7 +110,7 @@ def _check_heads(
 ) -> None:
     """Refusal unless blobs (B, S, H D) are split into heads, and the results are merged into such a blob."""
     if any(list(turn.get_ints("axes")) != HEADS for turn in turns):
-        raise Refusal("heads and positions do not change places")
+        raise Refusal("heads and positions are not swapped")
     whole = [turn.output[0] for turn in turns[:3]]
     for apart, side in zip([*whole, attention.output[0]], [*parts, flat.output[0]]):
         for one, other in zip(program.specs(apart), program.specs(side)):

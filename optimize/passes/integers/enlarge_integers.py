@@ -94,7 +94,7 @@ def _filters(program: Program, w: Quantised, x: Quantised) -> Tuple[Array, int]:
     zero = max(0, -int(centred.min(initial=0))) if x.dtype == np.uint8 else 0
     limits, moved = np.iinfo(x.dtype), centred + zero
     if moved.size and not limits.min <= int(moved.min()) <= int(moved.max()) <= limits.max:
-        raise Refusal(f"{w.blob!r}, less its zero points, does not fit into {x.dtype.name}")
+        raise Refusal(f"{w.blob!r}, minus its zero points, does not fit into {x.dtype.name}")
     return moved.astype(x.dtype), zero
 
 

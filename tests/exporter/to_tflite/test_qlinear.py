@@ -189,5 +189,5 @@ def test_integers_read_by_another_scale_are_refused(dtype: str, weights: Dict[st
     convolution = OperatorDef.of(
         "QLinearConv", ["q", "other", "z", "w", "ws", "wz", "t", "u", "b"], ["r"], domain="onnx"
     )
-    with pytest.raises(OperatorError, match="reads integers by another scale"):
+    with pytest.raises(OperatorError, match="reads integers with another scale"):
         run_written(integer_pair(dtype, [convolution], (0.1, 3), **weights, other=np.float32(0.1)), {})
