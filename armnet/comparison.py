@@ -44,7 +44,7 @@ SAMPLES = 3  # of random inputs
 MOST_KEPT = 1 << 30  # bytes of blobs that are compared at a time; the original runs once for each such portion
 _WIDER = 20.0  # how much wider each further sample is
 _SHAKE = 1e-6  # relative: rounding, as it may come from another order of additions
-_SENSITIVE = 10.0  # how much more than by rounding a blob must move before it counts as another
+_SENSITIVE = 10.0  # how much more than by rounding a blob must change before it counts as different
 
 Feeds = Mapping[str, "Array"]
 

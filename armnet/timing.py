@@ -18,7 +18,7 @@ MOST_SECONDS = 30.0  # for all runs of one candidate; slow ones get fewer runs
 # Thresholds of warnings: the distance of the quartiles relative to the median, the share of the processor that other
 # processes use, and the factor by which runs become slower while they are timed.
 WIDE_SPREAD, OTHERS_SHARE, SLOWED = 0.2, 0.05, 1.1
-TICK = 0.01  # seconds; the system counts what a processor does in these, so a shorter time may be no time
+TICK = 0.01  # seconds; the system counts processor time in these units, so a shorter time may count as 0
 
 
 class Figure(NamedTuple):

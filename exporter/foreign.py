@@ -53,7 +53,7 @@ KINDS = (
     Foreign(
         "a web page",
         _is_page,
-        "download the file anew: the server sent a page instead",
+        "download the file again: the server sent a page instead",
     ),
     Foreign(
         "an onnxruntime .ort file",
@@ -153,7 +153,7 @@ def _archive(path: Path) -> str:
     """What a zip archive is, judged by the names in it."""
     names = _names(path)
     if names is None:
-        return "a damaged zip archive; download the file anew"
+        return "a damaged zip archive; download the file again"
     if is_pair(path):
         return f"a pair already; {PAIR}"
     if is_program(path):

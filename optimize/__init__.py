@@ -1,4 +1,4 @@
-"""Makes a net cheaper to run, ``optimize``, or smaller, ``quantize``; ``pick_engines`` chooses engines alone."""
+"""Makes a net cheaper to run, ``optimize``, or smaller, ``quantize``; ``pick_engines`` only chooses engines."""
 
 from __future__ import annotations
 

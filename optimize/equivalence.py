@@ -46,7 +46,7 @@ SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they ma
 # first two choices that the plain net accepts are run.
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
 SAMPLES = 2
-EMPTY = (0, 64, 32), (1, 0, 0)  # tried besides: batches of no elements, and no length, where the plain net takes them
+EMPTY = (0, 64, 32), (1, 0, 0)  # also tried: an empty batch, and a length of 0, if the plain net takes them
 SMALL_INTEGERS = 2  # integers below this are tried if larger ones are refused: they may be indices into small tables
 
 
@@ -109,12 +109,12 @@ def require_equal(
             for specs in _empty_choices(declared, program):
                 both.require_outputs_without_elements(specs)
     else:
-        note = f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
+        note = f"only shapes and dtypes of results were compared with the plain net's: {refusals[0]}"
         report.notes += [note] if note not in report.notes else []
 
 
 class _Both:
-    """The plain net and the net behind the steps, with the same weights where an init_net draws them at random."""
+    """The plain net and the net after the steps, with the same weights if an init_net draws them at random."""
 
     def __init__(self, plain: Pair, result: Pair, steps: Steps, report: Report, like: Optional[Pair]):
         self._freeze = _frozen(plain)
@@ -157,7 +157,7 @@ class _Both:
     def _require_rounding_alone(self, specs: Specs, sample: _Sample, outputs: Outputs) -> None:
         """OptimizationError unless rounding explains why the outputs of the result differ.
 
-        The plain net runs with direct sums; the net behind the steps does, too, if the outputs differ by more.
+        The plain net runs with direct sums; the net after the steps does, too, if the outputs differ by more.
         """
         trial = sample.trial
         direct = directly(self.plain, options_of(self.plain, specs) if trial is None else trial.options)

@@ -20,7 +20,7 @@ from runtime_arm.machine.cache import cache_root
 from runtime_arm.version import VERSION
 
 PATIENCE = 30.0  # seconds without a byte
-ATTEMPTS = 5  # at one address, each going on where the one before broke off
+ATTEMPTS = 5  # at one address; each continues where the one before broke off
 _CHUNK = 1 << 16
 _HERE = ("127.0.0.1", "localhost", "::1")
 _TROUBLE = (urllib.error.URLError, http.client.HTTPException, OSError, ValueError)

@@ -106,7 +106,7 @@ class Cluster:
         """A client of the scheduler, and the number of its workers. What Dask raises becomes one line."""
         with needed_for("--scheduler"):
             from distributed import Client, LocalCluster
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says is said again by its exceptions
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its exceptions repeat its messages
         cluster: Any = None
         try:
             if self._local is not None:

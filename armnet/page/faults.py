@@ -6,7 +6,7 @@ from typing import Sequence
 
 from armnet.page.elements import table, text
 
-MOST_LINES = 200  # faults behind those with pictures, which are listed
+MOST_LINES = 200  # faults that are listed after those with pictures
 RED_AND_GREEN = "<p>Green is the truth, red the answer.</p>"
 WIDEST = 40  # classes of a confusion matrix that is shown whole
 

@@ -37,7 +37,7 @@ def assert_within_budget(
     _record(device, found)
     lines, unknown = _beyond(found, instructions, memory), ""
     if instructions is not None and found.counts is None:
-        unknown = "instructions are counted on emulated machines alone"
+        unknown = "instructions are counted only on emulated machines"
     if path is not None and device.updates_budgets:
         update(path, found)
     elif path is not None:

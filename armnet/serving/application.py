@@ -40,7 +40,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _STATUS = ((ResourceError, 413), (FeedError, 422), (UsageError, 400))  # of the errors that a request can cause
-DRAINED = 4  # times as many bytes as are allowed are read before a request is refused
+DRAINED = 4  # how many times the allowed bytes are read before a request is refused
 BUSY_SECONDS = "1"  # after which a client that was turned away may come again
 
 

@@ -73,7 +73,7 @@ def run_option(
 
 
 def _memory(spec: TensorSpec, layout: Layout, is_slice: bool) -> Array:
-    """Memory full of NaN; as a slice, it is cut from tiles with three more channels in front and two behind."""
+    """Memory full of NaN; as a slice, it is cut from tiles with three more channels before it and two after it."""
     shape = storage(spec, layout).shape
     if not isinstance(layout, Tiles) or not is_slice:
         return np.full(shape, np.nan, np.float32)

@@ -61,7 +61,7 @@ class NetBuilder:
         self._root._names.update(names)
 
     def fresh(self, stem: str) -> str:
-        """A name that is not in use: ``stem`` itself, or ``stem`` with a number behind it."""
+        """A name that is not in use: ``stem`` itself, or ``stem`` followed by a number."""
         names, counts, name = self._root._names, self._root._counts, stem
         while not name or name in names:
             counts[stem] = counts.get(stem, 0) + 1

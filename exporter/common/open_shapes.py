@@ -32,7 +32,7 @@ CHOICES: Sequence[Callable[[int], int]] = (
     lambda size: 0 if size == FIRST else size,
 )
 LONGEST = 1 << 16  # bytes of a blob whose content is kept
-LEAST = 2  # sizes of an axis behind the first among the choices that know a shape
+LEAST = 2  # sizes of an axis after the first, among the choices that know a shape
 
 
 class OpenShapes:

@@ -16,7 +16,7 @@ from exporter.onnx.weights import NARROW, Weights
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
-# What these write are numbers that they read.
+# These write only numbers that they have read.
 _MOVES = """
     Compress Constant ConstantOfShape Expand EyeLike Flatten Identity If Loop Max MaxPool Min Relu Reshape Scan
     Squeeze Tile TopK Transpose Trilu Concat DepthToSpace Gather GatherElements GatherND OneHot ReverseSequence Scatter
@@ -29,7 +29,7 @@ _TYPED_BY: Dict[str, Optional[int]] = {
     **dict.fromkeys(["Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not"]),
     **dict.fromkeys(["DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"]),
 }
-# All outputs of these have the type of the result, of others the first one alone.
+# All outputs of these have the type of the result; of other operators only the first has it.
 _ALL_ALIKE = ("Attention", "GRU", "LSTM", "RNN", "Split")
 
 

@@ -3,8 +3,9 @@
 pair = to_caffe2(pair)
 pair.save("folder")                            # init_net.pb and predict_net.pb for Caffe2
 
-TFLite's operators on int8 and uint8 become those of Caffe2's mobile era on bytes: Int8Conv and its kin. They requantise
-like gemmlowp, so a result may be one step of its scale off. Inputs and outputs keep their types.
+TFLite's operators on int8 and uint8 become Caffe2's operators on bytes, which it has for mobile devices: Int8Conv and
+others. They requantise like gemmlowp, so a result may be one step of its scale off. Inputs and outputs keep their
+types.
 """
 
 from __future__ import annotations

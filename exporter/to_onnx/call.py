@@ -1,4 +1,4 @@
-"""One operator that is being translated to ONNX: its arguments, what is known of its inputs, and its nodes."""
+"""One operator that is being translated to ONNX: its arguments, what is known about its inputs, and its nodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Writes what a pair's model.json says about pictures and labels as TFLite's metadata, which apps read.
 
-The metadata is a FlatBuffer with a schema of its own ("M001"); labels lie in a zip archive behind the model. Source:
+The metadata is a FlatBuffer with a schema of its own ("M001"); labels are in a zip archive after the model. Source:
 TFLite Support, metadata_schema.fbs; the numbers below are its slots. ``exporter.tflite.metadata`` reads both.
 """
 

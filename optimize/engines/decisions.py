@@ -34,7 +34,7 @@ class Cut(NamedTuple):
         return pair.replace(predict_net=pair.predict_net.replace(op=ops, external_output=names), outputs=())
 
     def measured(self, found: Results) -> Results:
-        """The floats alone."""
+        """Only the floats."""
         return [{name: one[name] for name in self.floats} for one in found]
 
     def chooses_otherwise(self, wanted: Results, actual: Results) -> bool:
@@ -47,7 +47,7 @@ def before_decisions(pair: Pair, inputs: Mapping[str, TensorSpec], places: Colle
     """The part of a pair before it decides.
 
     inputs: their specs. places: operators whose errors are to show. None if the net decides over no output that may be
-    of floats, or if one of these operators is behind a decision or leads to none.
+    of floats, or if one of these operators comes after a decision or leads to none.
     """
     net = pair.predict_net
     decided, read, choices = _decisions(net, _inferred(pair, inputs))

@@ -92,7 +92,7 @@ def _timed(pair: Pair, spec: str, specs: InputSpecs, threads: int) -> Tuple[Devi
     """The device, and the operators of every island with their seconds on it and on the processor."""
     with Predictor(pair, threads=threads, device=spec) as predictor:
         assert predictor.placement is not None
-        predictor.run(drawn(specs))  # plans, compiles, and holds every island against the processor
+        predictor.run(drawn(specs))  # plans, compiles, and compares every island with the processor
         islands: List[Timed] = [
             {"operators": sorted(step.index for step in island.steps), **_seconds_of(island)}
             for island in predictor.placement.islands

@@ -18,7 +18,7 @@ __all__ = ["SparseGradient", "add_gradient_operators"]
 def add_gradient_operators(
     net: NetDef, ys: Union[Sequence[str], Mapping[str, Given]]
 ) -> Tuple[NetDef, Dict[str, Gradient]]:
-    """The net with gradient operators behind its own, and the gradient of every blob that has one, by name.
+    """The net with gradient operators after its own, and the gradient of every blob that has one, by name.
 
     ys: the blobs that are differentiated; or by blob the gradient to start with: a blob that the caller feeds or the
     net computes, (indices, values) of a sparse one, or None. If it is None, the operators fill it with ones

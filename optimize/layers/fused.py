@@ -40,7 +40,7 @@ def with_addend(op: OperatorDef, addend: str, y: str) -> OperatorDef:
 
 
 def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
-    """The operator, fused with the activation behind it. Refusal if that is impossible."""
+    """The operator, fused with the activation after it. Refusal if that is impossible."""
     _require_inference(op)
     if op.has("activation"):
         raise Refusal("it has an activation already")

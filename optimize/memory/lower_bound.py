@@ -45,7 +45,9 @@ class _Flow:
         self._readers: Dict[Value, int] = defaultdict(int)
         for place, step in enumerate(steps):
             self._add(place, step)
-        self._cluster: Dict[Value, int] = {}  # of what may lie in the same memory as some part; others lie alone
+        self._cluster: Dict[
+            Value, int
+        ] = {}  # of values that may share memory with a part; all others have memory of their own
         for number, value in enumerate(self._contents):
             if value not in self._cluster:
                 self._cluster.update(dict.fromkeys(_connected([value], self._neighbours), number))

@@ -16,7 +16,7 @@ from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 
-MOST_BEHIND = 1000  # blobs that are looked at behind one whose content is wanted
+MOST_BEHIND = 1000  # the most blobs to look at to find the content of one
 
 
 class Match(NamedTuple):

@@ -41,7 +41,7 @@ Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis 
 # volume, those axes get OTHER % STEP + STEP * axis: a net may make a hundred channels of each of its voxels.
 FIRST, OTHER, STEP = 2, 224, 32
 PLANE = 2
-SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those: tables of positions end somewhere
+SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those, as position tables have an end
 LARGEST_VALUE = 1 << 20  # bytes of what follows from known sizes; larger ones say nothing about shapes
 LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
 # How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.

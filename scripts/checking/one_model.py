@@ -34,7 +34,7 @@ from runtime_arm.registry.specs import TensorSpec
 OK, IDLE, REFUSED, WRONG, CRASH = "ok", "idle", "refused", "wrong", "crash"
 TOLERANCE = 1e-3  # of the largest magnitude of a blob
 SIZES = ((1, OTHER, STEP), (3, 37, 6), (1, 64, 32))  # open sizes: of axis 0, and of other axes
-LAST = (512, 256, 8)  # of open last axes alone, the others are 1: several inputs may belong together without saying so
+LAST = (512, 256, 8)  # only of open last axes, the others are 1: several inputs may belong together without saying so
 PICTURE = (1, 3, 224, 224)  # of an input of which no shape is known
 SOUND = (1, 16000, 0)  # one more for nets that take no pictures: they may want a second of sound
 BATCHES = (1, 3)  # of pictures of the size that the pair suggests

@@ -1,4 +1,4 @@
-"""Numbered cases, run in child processes: a case that crashes or hangs ends its process alone, and is a finding.
+"""Numbered cases, run in child processes: a case that crashes or hangs ends only its own process, and is a finding.
 
 The common parts of all fuzzers: options, the loop over cases, the folder of findings and the final summary.
 """

@@ -36,8 +36,7 @@ def _picture(program: Program, name: str) -> TensorSpec:
 
 
 def _around(integers: Integers, x: Quantised, y: str, *inner: OperatorDef) -> List[OperatorDef]:
-    """Operators on pictures with channels last, each of which reads the one before: between x and y, whose channels
-    are first."""
+    """These operators, on pictures with channels last, as a chain from x to y, whose channels are first."""
     names = [integers.program.fresh(f"{y}_{stage}") for stage in ("last", *(op.type for op in inner))]
     ops = [OperatorDef.of("Transpose", [x.blob], names[:1]).with_args(axes=TO_LAST)]
     ops += [op.replace(input=(a, *op.input), output=(b,)) for op, a, b in zip(inner, names, names[1:])]

@@ -34,7 +34,7 @@ def _functions(program: Program, start: int) -> Iterator[Match]:
 
 
 def _between(program: Program, name: str) -> Optional[Tuple[str, List[int]]]:
-    """The one blob of which this one is a function, and the places of the operators that compute it, in order."""
+    """The blob x if this blob is a function of x alone, and the places of the operators that compute it, in order."""
     places: Set[int] = set()
     sources: Set[str] = set()
     asked = [name]

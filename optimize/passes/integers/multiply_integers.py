@@ -1,7 +1,7 @@
 """Convolutions and matrix products between integers become ONNX's and onnxruntime's operators on integers.
 
-With a QuantizeLinear behind them, and a ReLU or Clip in between, these are QLinearConv, QGemm and QLinearMatMul;
-products with none behind them give floats, by QGemm and MatMulIntegerToFloat.
+With a QuantizeLinear after them, and perhaps a ReLU or Clip in between, these are QLinearConv, QGemm and QLinearMatMul.
+Products without one give floats, by QGemm and MatMulIntegerToFloat.
 """
 
 from __future__ import annotations

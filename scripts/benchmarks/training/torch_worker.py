@@ -1,4 +1,5 @@
-"""``python -m scripts.benchmarks.training.torch_worker FOLDER``: the same steps by PyTorch, which alone is imported.
+"""``python -m scripts.benchmarks.training.torch_worker FOLDER``: the same steps by PyTorch, the only package that is
+imported.
 
 FOLDER/nodes.json is an ONNX graph as ``training.networks.written`` writes it. ReLU works in place, as in torchvision's
 networks, and a blob is freed after its last reader.
