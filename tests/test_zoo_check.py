@@ -63,7 +63,7 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
         f"{REMARKED} script": {"outcome": "ok", "remark": "a|b", "commit": ""},
     }
     text = page(rows, ["timm/good", "timm/odd", "timm/late"], "2026-01-02")
-    assert "had been found by 2026-01-02.\n3 of 4 families were tried." in text
+    assert "shows the results up to 2026-01-02.\n3 of 4 families were tried." in text
     assert "| exporter | not exported | ok |" in text
     assert "| dynamo | 1 | 1 |" in text
     assert "| script | 0 | 2 |" in text

@@ -178,7 +178,7 @@ def test_uint8_pictures_are_enlarged(name: str) -> None:
 def test_weights_that_fit_no_kernel_are_refused(dtype: str, scales: Any) -> None:
     """The older kernels have one scale and no int8."""
     with pytest.raises(
-        OperatorError, match=r"are no int8, and TFLite's other kernels .* quantise the network with weights"
+        OperatorError, match=r"do not fit into int8, and TFLite's other kernels .* quantise the network with weights"
     ):
         run_written(integer_pair(dtype, [conv()], (0.1, 3), **{**OFF_MIDDLE, "ws": scales}), {})
 
