@@ -99,10 +99,11 @@ def optimize(
     _check_options(pair, engines, stop_after, caffe2_compatible)
     shapes = shapes or stored_examples(pair)
     inputs = _with_examples(pair.check().inputs, shapes)
-    if not caffe2_compatible:
-        pair = untangled(pair, inputs, shapes, recorder)
+    if caffe2_compatible:
+        program = Program.of(pair, unpacked=True, examples=shapes)
+    else:
+        pair, program = untangled(pair, inputs, shapes, recorder)
     known = pair.replace(inputs=inputs)
-    program = Program.of(pair, caffe2_compatible, shapes)
     report.warnings += _warnings(known, program)
     if not caffe2_compatible:
         known, program = on_integers(known, program, recorder)

@@ -20,7 +20,7 @@ import numpy as np
 
 from optimize.engines.accuracy import TOLERANCE, Feeds, difference
 from optimize.engines.error_budget import directly
-from optimize.engines.options import options_of
+from optimize.engines.options import options_alone
 from optimize.engines.sample_inputs import drawn, in_last_bits
 from optimize.engines.trials import MOST_WORK, Trial, Trials, work_of
 from optimize.rewriting.program import Program
@@ -160,7 +160,7 @@ class _Both:
         The plain net runs with direct sums; the net after the steps does, too, if the outputs differ by more.
         """
         trial = sample.trial
-        direct = directly(self.plain, options_of(self.plain, specs) if trial is None else trial.options)
+        direct = directly(self.plain, options_alone(self.plain, specs) if trial is None else trial.options)
         if trial is None or not trial.direct:
             sample = sample._replace(outputs=_run(direct, sample.feeds))
         limits: Mapping[str, float] = {}
@@ -245,7 +245,7 @@ def _described(output: Any) -> str:
 def _why_beyond(limits: Mapping[str, float], sample: _Sample, specs: Specs, pair: Pair) -> Optional[str]:
     """How the outputs of a pair by direct sums differ from the sample's; None if they are within the limits."""
     try:
-        direct = directly(pair, options_of(pair, specs))
+        direct = directly(pair, options_alone(pair, specs))
     except ArmnetError as error:
         return f"it refuses what the plain net takes: {first_line(error)}"
     return _why_other_results(sample, _outputs(direct, sample.feeds), limits)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from optimize.passes.composing import (
     compose_affine,
+    compose_bags,
     compose_fc,
     compose_gelu,
     compose_hard_swish,
@@ -70,6 +71,7 @@ from optimize.passes.removing import (
 UNTANGLING = (
     choose_branches.PASS,
     compose_reduce_slices.PASS,
+    compose_bags.PASS,
     unroll_loops.PASS,
     remove_sequences.PASS,
     compose_update_slice.PASS,

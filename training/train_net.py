@@ -9,7 +9,7 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple, 
 import numpy as np
 
 from optimize.gradients import SparseGradient, add_gradient_operators
-from optimize.rewriting.shapes import SpecsByName, infer_more, known_inputs
+from optimize.rewriting.shapes import SpecsByName, choices_of
 from optimize.training import fuse_normalizations, keep_masks, stretch_products
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -133,7 +133,7 @@ def _save_memory(
 ) -> None:
     """Fuse normalisations, and keep masks for the way back instead of activations."""
     constants: SpecsByName = {name: TensorSpec.known(value) for name, value in weights.items()}
-    shapes = [infer_more(net, {**constants, **choice})[0] for choice in known_inputs(net, constants, inputs)]
+    shapes = [choice.found for choice in choices_of(net, constants, inputs)]
     fused = fuse_normalizations(NetDef("", tuple(builder.ops)), shapes, outputs)
     builder.replace_ops(keep_masks(fused, outputs))
 

@@ -157,7 +157,9 @@ def run(args: argparse.Namespace) -> int:
     for path in filter(None, (args.html, args.write_table)):
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise UsageError(f"{path}: its folder does not exist")
-    pair, report = pair_of(args.pair, plain=True), QuantizationReport()
+        if os.path.isdir(path):
+            raise UsageError(f"{path}: is a folder; name a file")
+    pair, report = pair_of(args.pair, plain=True), QuantizationReport(each_layer=bool(args.html))
     before = None if is_zip(args.pair[0]) else files_nbytes(args.pair)  # which may be where the result goes
     samples = None if args.data is None else samples_of(args.data, pair, args.samples)
     judge, kept = _judge(args, pair), f"{args.output.rstrip(os.sep)}.calibration"
@@ -295,6 +297,7 @@ def _facts(output: str, before: Any, after: Any, report: Any) -> Dict[str, Any]:
         "pair": output,
         "weights_nbytes": {"before": weights_nbytes(before), "after": weights_nbytes(after)},
         "output_snr": report.output_snr,
+        "sure_snr": report.sure_snr,
         "layers": [
             {
                 "layer": row.layer,
@@ -339,7 +342,9 @@ def _print(facts: Dict[str, Any]) -> None:
         line += f", zipped both; {size(unzipped['before'])} and {size(unzipped['after'])} as folders"
     print(line)
     if facts["output_snr"] is not None:
-        print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB")
+        sure = facts["sure_snr"]
+        doubt = "on the data given" if sure is None else f"probably {sure:.1f} dB or more on other data"
+        print(f"signal-to-noise ratio of the worst output: {facts['output_snr']:.1f} dB, {doubt}")
     for when in ("load", "run") if facts["unpacking"] else ():
         cost = facts["unpacking"][when]
         memory = size(cost["arena_nbytes"] + cost["unpacked_nbytes"])

@@ -50,9 +50,9 @@ FAMILIES = {
 }
 
 
-def text(content: Any) -> str:
+def text(content: Any, most: int = LONGEST) -> str:
     """Text that is safe between tags and in quoted attributes: escaped, shortened, without unprintable characters."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in shortened(str(content), LONGEST))
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in shortened(str(content), most))
     return escape(shown)
 
 

@@ -23,6 +23,13 @@ MEANINGS = {
 BROADEST = 640  # pixels on a screen
 NAMED = 3  # layers with the largest errors, which have their names in the plot
 LINE = 12  # the least distance of two names, downwards
+LONGEST_NOTE = 400  # characters
+FEW = "of the outputs (before a Softmax), on a few samples"
+MEASURED = f"the signal-to-noise ratio {FEW}, if only this layer is quantised. Low points do the most harm."
+NOT_MEASURED = (
+    "the signal-to-noise ratio of its weights. Low points are rounded most coarsely. With --data, the page shows what "
+    "each layer does to the outputs."
+)
 STEP = 10  # dB between lines
 DECADES = (1, 2, 5)
 
@@ -47,8 +54,15 @@ def _head(facts: Mapping[str, Any]) -> str:
     ratio = weights["before"] / max(weights["after"], 1)
     cards = [(size(weights["after"]).strip(), f"of weights, {size(weights['before']).strip()} before")]
     cards.append((f"{ratio:.2f}", "times smaller"))
+    files, kind = facts["files_nbytes"], "files" if facts["unzipped_nbytes"] is None else "a zip file"
+    cards.append((size(files["after"]).strip(), f"of {kind}, {size(files['before']).strip()} before"))
     if facts["output_snr"] is not None:
-        cards.append((f"{facts['output_snr']:.1f} dB", "signal to noise of the worst output"))
+        sure = facts["sure_snr"]
+        doubt = "on the data given" if sure is None else f"probably {sure:.1f} or more on other data"
+        cards.append((f"{facts['output_snr']:.1f} dB", f"signal-to-noise ratio of the worst output, {doubt}"))
+    wider = sum(bool(row["reason"]) for row in facts["layers"])
+    if wider:
+        cards.append((f"{wider} of {len(facts['layers'])}", "layers are not what was asked for; the table says why"))
     for metric, value in (facts["metrics"] or {}).get("after", {}).items():
         cards.append((f"{value:.2%}", f"{metric}, {facts['metrics']['before'][metric]:.2%} before"))
     shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
@@ -75,16 +89,13 @@ def _plot(rows: Sequence[Mapping[str, Any]]) -> str:
     points = _points(rows, "alone" if measured else "snr")
     if not points:
         return ""
-    what = "of the outputs if it is the only layer that is quantised" if measured else "of its weights"
+    what = MEASURED if measured else NOT_MEASURED
     legend = key([(COLOURS[kind], MEANINGS[kind]) for kind in COLOURS if any(one.kind == kind for one in points)])
     frame = f'viewBox="0 0 {WIDE} {HIGH}" width="100%" role="img"'
     scale = _Scale(points)
     drawn = "".join([*scale.grid(), *_dots(points, scale)])
     panel = f'<div class="panel" style="max-width:{BROADEST}px">{legend}<svg {frame}>{drawn}</svg></div>'
-    return (
-        f"<h2>Error against bytes</h2><p>Each layer by its bytes and its signal to noise in dB, {what}; "
-        f"what lies low spoils most.</p>{panel}"
-    )
+    return f"<h2>Error against bytes</h2><p>Each point is a layer: its bytes, and {what}</p>{panel}"
 
 
 class _Scale:
@@ -140,9 +151,9 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [[named(row["layer"]), *_cells(row, largest)] for row in rows]
     columns = ["layer", "weights", "activations", "bytes", "", "dB", "alone dB", "how", "why"]
     shown = table(*without_empty_columns(columns, cells), right=["bytes", "dB", "alone dB"])
-    explained = "dB: of the weights alone."
+    explained = "dB: the signal-to-noise ratio of the weights alone."
     if any(row["alone"] is not None for row in rows):
-        explained += " alone dB: of the outputs if no other layer is quantised, where measured."
+        explained += f" alone dB: that {FEW}, if only this layer is quantised."
     return f'<h2>Layers</h2><p>{explained}</p><div class="panel">{shown}</div>'
 
 
@@ -163,5 +174,5 @@ def _cells(row: Mapping[str, Any], largest: int) -> List[str]:
 
 
 def _notes(notes: Sequence[str]) -> str:
-    listed = "".join(f"<li>{text(note)}</li>" for note in notes)
+    listed = "".join(f"<li>{text(note, LONGEST_NOTE)}</li>" for note in notes)
     return f"<h2>To be noted</h2><ul>{listed}</ul>" if listed else ""

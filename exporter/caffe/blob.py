@@ -64,6 +64,11 @@ class Blob:
             self._capacity = self.count()
             self._data = self._diff = None
 
+    def share_data(self, other: Blob) -> None:
+        """Take the shape of another blob, and its values: both have one memory, until a reshape needs more."""
+        self.reshape(other.shape)
+        self._data, self._capacity = other.data_memory, min(self._capacity, other._capacity)
+
     def count(self, start: int = 0, end: Optional[int] = None) -> int:
         """The number of elements, or the product of the dimensions from ``start`` to before ``end``."""
         end = self.num_axes if end is None else end

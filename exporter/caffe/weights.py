@@ -6,7 +6,7 @@ Protobuf would copy every number and return them one by one.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -40,9 +40,12 @@ class TrainedBlob(NamedTuple):
         return array
 
 
-def read_weights(path: AnyPath) -> Dict[str, Sequence[TrainedBlob]]:
-    """The blobs of each layer by name; of layers with one name, the last that has blobs. FormatError names the file."""
-    reader = _Reader(map_file(path))
+def read_weights(source: Union[AnyPath, bytes]) -> Dict[str, Sequence[TrainedBlob]]:
+    """The blobs of each layer by name; of layers with one name, the last that has blobs. FormatError names the file.
+
+    source: the file's path, or its content.
+    """
+    reader = _Reader(memoryview(source) if isinstance(source, bytes) else map_file(source))
     found: Dict[str, Sequence[TrainedBlob]] = {}
     try:
         for name, blobs in reader.layers():
@@ -50,7 +53,8 @@ def read_weights(path: AnyPath) -> Dict[str, Sequence[TrainedBlob]]:
                 found[name] = blobs
     except WireError as error:
         at = "" if error.offset is None else f" (at byte {error.offset} of {len(reader.buffer.view)})"
-        raise FormatError(f"{os.fspath(path)}: is no caffemodel: {error.problem}{at}") from None
+        what = "the content" if isinstance(source, bytes) else os.fspath(source)
+        raise FormatError(f"{what}: is no caffemodel: {error.problem}{at}") from None
     return found
 
 

@@ -20,7 +20,7 @@ from exporter.to_onnx.operand import ONNX_NUMBERS
 from exporter.to_onnx.translator import Translator
 from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
-from optimize.rewriting.shapes import SpecsByName, known_inputs
+from optimize.rewriting.shapes import SpecsByName, choices_of
 from optimize.rewriting.single_assignment import names_in, names_read, single_assignment
 from optimize.rewriting.unpacking import LOAD, with_unpacking
 from optimize.rewriting.weights import Weights
@@ -80,9 +80,9 @@ def _translated(pair: Pair, shapes: Shapes, integers: str) -> Tuple[onnx.ModelPr
     constants = Constants(names_in(net), types)
     graph = Graph(constants, names_read(net))
     weights = _weights(pair, net)
-    choices = known_inputs(single_assignment(net), weights, inputs)
+    choices = choices_of(single_assignment(net), weights, inputs)
     for info in inputs:
-        graph.define(info.name, tuple(choice[info.name] for choice in choices))
+        graph.define(info.name, tuple(choice.inputs[info.name] for choice in choices))
         types.declare(info.name, _number(info), info.shape)
     for name, spec in weights.items():
         graph.define(name, (spec,) * len(choices))

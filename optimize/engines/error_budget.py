@@ -9,7 +9,7 @@ import numpy as np
 
 from optimize.engines.accuracy import TOLERANCE, Feeds, Results, difference, relative_error, results
 from optimize.engines.decisions import Cut, before_decisions
-from optimize.engines.options import Options, options_of
+from optimize.engines.options import Options, options_alone
 from optimize.engines.sample_inputs import drawn, in_last_bits
 from optimize.engines.trials import Trial, Trials
 from runtime_arm.execution.predictor import Predictor
@@ -85,7 +85,7 @@ class Budget:
         """
         if self._plain is self._pair:
             return self._of_pair
-        options, feeds, changed = options_of(self._plain, self._trials.specs), self._samples[0], None
+        options, feeds, changed = options_alone(self._plain, self._trials.specs), self._samples[0], None
         with Predictor(directly(self._plain, options), threads=1) as predictor:
             outputs = [predictor.run(one) for one in self._samples]
             if _are_apart(outputs[:1], self._own.outputs) and any(one.dtype.kind == "f" for one in feeds.values()):

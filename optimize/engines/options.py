@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from runtime_arm.engines.tiled import options as tiled_options
+import numpy as np
+
+from runtime_arm.engines.tiled.options import KnownOptions
 from runtime_arm.execution.predictor import Predictor
+from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.planning.steps import Step
+from runtime_arm.planning.steps import FEED_STEP, Step, Value
+from runtime_arm.planning.trace import Trace
 from runtime_arm.registry.engine_wishes import Wish, preferring, ruled_out
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
@@ -78,11 +82,29 @@ def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
 def options_in(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> List[Options]:
     """The options of a predictor's operators, as in ``options_of``."""
     steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
-    ops = dict(enumerate(predictor.pair.predict_net.op))
-    return [_of_step(step) for step in steps if step.origin.op is ops.get(step.index)]
+    return _of_steps(steps, predictor.pair)
 
 
-def _of_step(step: Step) -> Options:
+def options_alone(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
+    """The options of the operators as if none ran as one step with others, up to the first whose output shape depends
+    on data. Nothing is planned, which would take a second for a large net."""
+    net = pair.predict_net
+    written = {name for op in net.op for name in op.output}
+    filled = {name: TensorSpec.known(content) for name, content in run_init_net(pair.init_net).items()}
+    state = {name: spec.with_shape(spec.shape) for name, spec in filled.items() if name in written}
+    given = {**filled, **state, **specs}
+    with np.errstate(all="ignore"):
+        trace = Trace(net.op, 0, {name: Value(name, spec, FEED_STEP, spec.value) for name, spec in given.items()})
+    return _of_steps(trace.steps, pair)
+
+
+def _of_steps(steps: Sequence[Step], pair: Pair) -> List[Options]:
+    """The options of those steps that run operators of the net itself."""
+    ops, known = dict(enumerate(pair.predict_net.op)), KnownOptions()
+    return [_of_step(step, known) for step in steps if step.origin.op is ops.get(step.index)]
+
+
+def _of_step(step: Step, known: KnownOptions) -> Options:
     found: Dict[Wish, Option] = {}
     own = step.origin
     refused = {name: reason for name, reason in own.refusals.items() if name not in own.schema.kernels}
@@ -90,9 +112,9 @@ def _of_step(step: Step) -> Options:
         options, reasons = _of_kernel(own, kernel)
         found.update((option.wish, option) for option in options)
         refused.update(reasons)
-    for option in _in_tiles(own):
-        known = found.get(option.wish)
-        if known is None or known.predicted > option.predicted:
+    for option in _in_tiles(own, known):
+        other = found.get(option.wish)
+        if other is None or other.predicted > option.predicted:
             found[option.wish] = option
     for wish in found:
         refused.pop(str(wish), None)
@@ -100,10 +122,10 @@ def _of_step(step: Step) -> Options:
     return Options(step.index, own.op, own.in_specs, step.engine, everything, refused, _running(step, everything))
 
 
-def _in_tiles(step: Step) -> Iterator[Option]:
+def _in_tiles(step: Step, known: KnownOptions) -> Iterator[Option]:
     """The options for blobs in tiles."""
     plain = step.schema.choose(step.op, step.in_specs, step.out_specs)[0]
-    for one in tiled_options.options_of(step.op, step.in_specs, step.out_specs, plain):
+    for one in known.of(step.op, step.in_specs, step.out_specs, plain):
         for variant in one.kernel.variants or ("",):
             yield Option(Wish(one.kernel.engine, variant), one.work)
 

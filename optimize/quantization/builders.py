@@ -48,11 +48,13 @@ Choose = Callable[[str], Choice]
 
 class Floats(NamedTuple):
     """The layers that compute on floats whatever was asked for. packed: those of them whose weights are nevertheless
-    stored as was asked for. wide: what the others' weights are stored as."""
+    stored as was asked for. wide: what the others' weights are stored as. int16: whether what was asked for on int8
+    computes on int16."""
 
     layers: AbstractSet[str] = frozenset()
     packed: AbstractSet[str] = frozenset()
     wide: str = FLOAT32
+    int16: bool = False
 
 
 Build = Callable[[Floats, QuantizationReport], Pair]
@@ -92,7 +94,7 @@ def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
     def choose(layer: str) -> Choice:
         choice = table.get(layer, asked)
         if layer not in floats.layers:
-            return choice
+            return choice._replace(activations="int16") if floats.int16 and choice.activations == "int8" else choice
         return Choice(choice.weights if layer in floats.packed else floats.wide, FLOAT32)
 
     return choose
@@ -298,10 +300,10 @@ class _IntegerNet:
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""
-        rounded = self._precision.rounded
+        precision = self._precision._replace(dtype=np.dtype(np.int16)) if floats.int16 else self._precision
         choose = chooser(self._asked, self._table, floats)
         integers = to_integers(
-            self._program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), self._precision
+            self._program, self._pair, measured, lambda op: _on_integers(choose(layer_name(op))), precision
         )
         packed: List[LayerReport] = []
         kept = {layer_name(op): reason for op, reason in integers.kept}
@@ -313,7 +315,7 @@ class _IntegerNet:
             on_integers = row.layer in integers.noise
             steps = [EQUALIZED] if row.layer in self._changed else []
             steps += [CORRECTED] if on_integers and self._methods.correct_biases else []
-            steps += [ROUNDED] if on_integers and row.layer in rounded else row.steps
+            steps += [ROUNDED] if on_integers and row.layer in precision.rounded else row.steps
             snr = integers.noise.get(row.layer, row.snr)
             report.layers.append(row._replace(snr=snr, steps=tuple(steps)))
         report.notes += [

@@ -9,10 +9,10 @@ good enough.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, List, Optional, Sequence
+from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
 
 import optimize
-from optimize.quantization.builders import AUTO, Builder, Floats, Methods, integer_builder, weight_builder
+from optimize.quantization.builders import AUTO, Build, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.narrow_constants import with_narrow_nets
@@ -21,7 +21,7 @@ from optimize.quantization.packing.formats import FLOAT32, check_format
 from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
-from optimize.quantization.smallest import Outputs, smallest
+from optimize.quantization.smallest import Outputs, alone_ratios, one_alone, smallest
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
 from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
@@ -109,7 +109,8 @@ def quantize(
         builder = weight_builder(pair, given, asked, table, methods, progress)
     if integers and not (demanding or table):
         snr = GOOD_SNR
-    result = _within(pair, builder, given, Demand(snr, accept), report, progress)
+    instead = Floats(int16=True) if asked.activations == "int8" and not table else None
+    result = _within(pair, builder, given, Demand(snr, accept), instead, report, progress)
     if asked_for != {FLOAT32}:
         result = optimize.optimize(result, progress=progress)
     return with_narrow_nets(with_short_names(result))
@@ -119,8 +120,8 @@ def _check_options(asked_for: AbstractSet[str], calibration: str, rounding: str,
     """UsageError for options that contradict each other or do not exist. asked_for: kinds of activations."""
     if lacks_samples:
         raise UsageError(
-            "integer activations, and what is demanded of the pair, need samples, and there are none; "
-            "armnet quantize takes them by --data"
+            "integer activations and demands on the outputs need samples, and there are none; "
+            "give armnet quantize some with --data"
         )
     if {"int8", "int16"} <= asked_for:
         raise UsageError("a net computes on int8 or on int16 activations, and the table asks for both")
@@ -134,8 +135,8 @@ def _doubts(count: int) -> List[str]:
     """What has to be said of results of so few samples."""
     if count >= ENOUGH:
         return []
-    unknown = "nothing is known of other data" if count < FEW else "data unlike them may give noisier outputs"
-    return [f"ranges come from {count} sample(s) alone, and {unknown}; a hundred different ones are better"]
+    doubt = "the noise on other data is unknown" if count < FEW else "other data may give noisier outputs"
+    return [f"the ranges come from only {count} sample(s), so {doubt}; a hundred different samples are better"]
 
 
 def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, progress: Progress) -> Sequence[Sample]:
@@ -144,8 +145,8 @@ def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, pr
     if places:
         numbers = ", ".join(str(place + 1) for place in places)
         report.notes.append(
-            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): on them, the net computes "
-            "numbers many times as large as on the others; every calibration but auto takes them, too"
+            f"{len(places)} of {len(samples)} samples are left out (number {numbers}): their results inside the net "
+            "are many times as large as those of the others; only --calibration auto leaves samples out"
         )
     return without(samples, places)
 
@@ -165,27 +166,29 @@ def _within(
     builder: Builder,
     samples: Optional[Sequence[Sample]],
     demand: Demand,
+    instead: Optional[Floats],
     report: QuantizationReport,
     progress: Progress,
 ) -> Pair:
-    """The pair that is built with so few layers on floats, and of wider weights, that it is just good enough."""
+    """The pair that is built with so few layers on floats, and of wider weights, that it is just good enough.
+
+    instead: what is advised where half of the layers have to stay float and it is good enough with room, since weights
+    are rounded otherwise for it.
+    """
     said = list(report.notes)
     build = builder.build
     result = build(Floats(), report)
     if not samples:
         return result
     judge = Judge(pair, builder, samples, demand)
-    report.output_snr = at_first = judge.ratio(Floats()).found
+    report.output_snr, report.sure_snr = judge.told(Floats())
+    rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
     if judge.good(Floats()):
+        if report.each_layer:
+            _tell_alone(report, alone_ratios(one_alone(rows, _measuring(pair, build, samples), progress)))
         _warn(report, demand)
         return result
-    rows = [row for row in report.layers if row.choice != Choice(FLOAT32, FLOAT32)]
-    noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
-
-    def measured(floats: Floats) -> Measured:
-        return noise.measured(build(floats, QuantizationReport()))
-
-    outputs = Outputs(measured, judge.excess, judge.good, judge.roomy)
+    outputs = Outputs(_measuring(pair, build, samples), judge.excess, judge.good, judge.roomy)
     found = smallest(rows, outputs, progress)
     if found is None:
         raise UsageError(f"the pair does not meet the demands even with all of its {len(rows)} layers in float")
@@ -193,25 +196,37 @@ def _within(
     report.layers.clear()
     report.notes[:] = said
     result = build(floats, report)
-    report.output_snr = judge.ratio(floats).found
+    report.output_snr, report.sure_snr = judge.told(floats)
+    _tell_alone(report, alone)
     report.layers[:] = [
-        row._replace(
-            alone=alone.get(row.layer), reason="it spoils the outputs" if row.layer in floats.layers else row.reason
-        )
+        row._replace(reason="it makes the outputs too noisy") if row.layer in floats.layers else row
         for row in report.layers
     ]
     report.notes.append(
-        f"{len(floats.layers)} of {len(report.layers)} layers stay float: without, the worst output has a "
-        f"signal-to-noise ratio of {at_first:.1f} dB"
+        f"{len(floats.layers)} of {len(report.layers)} layers stay float; otherwise the worst output would have a "
+        f"signal-to-noise ratio of {judge.ratio(Floats())}"
     )
+    if instead is not None and 2 * len(floats.layers) >= len(report.layers) and judge.roomy(instead):
+        report.notes.append("with --activations int16, few or no layers would stay float")
     asked, got = ({row.choice.activations for row in some} for some in (rows, report.layers))
     if asked != {FLOAT32} == got:
         report.notes.append(
-            "no layer computes on integers: demand less of the outputs (a lower --snr or --must), or take them as they "
-            "are (--snr none)"
+            "no layer computes on integers: demand less of the outputs (a lower --snr or --must), or accept any "
+            "noise (--snr none)"
         )
     _warn(report, demand)
     return result
+
+
+def _measuring(pair: Pair, build: Build, samples: Sequence[Sample]) -> Callable[[Floats], Measured]:
+    """What measures outputs on a few samples."""
+    noise = OutputNoise(pair, samples, before_softmax=True, most=RANKED_ON)
+    return lambda floats: noise.measured(build(floats, QuantizationReport()))
+
+
+def _tell_alone(report: QuantizationReport, alone: Mapping[str, float]) -> None:
+    """Says what each layer alone does to the outputs."""
+    report.layers[:] = [row._replace(alone=alone.get(row.layer)) for row in report.layers]
 
 
 def _warn(report: QuantizationReport, demand: Demand) -> None:
@@ -219,6 +234,6 @@ def _warn(report: QuantizationReport, demand: Demand) -> None:
     ratio = report.output_snr
     if ratio is not None and ratio < GOOD_SNR and demand == (None, None):
         report.notes.append(
-            f"the worst output has a signal-to-noise ratio of {ratio:.1f} dB: look at what the pair answers; with a "
-            f"demand of {GOOD_SNR:g} dB (--snr {GOOD_SNR:g}), more layers stay float"
+            f"the worst output has a signal-to-noise ratio of {ratio:.1f} dB: check the pair's answers, or demand "
+            f"{GOOD_SNR:g} dB (--snr {GOOD_SNR:g}), so that more layers stay float"
         )

@@ -47,10 +47,9 @@ class Outputs(NamedTuple):
 def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) -> Optional[Found]:
     """None if nothing is good enough. rows: of the layers that may be float."""
     good = outputs.good
-    layers = list(dict.fromkeys(row.layer for row in rows))
-    everything = frozenset(layers)
-    each = _one_by_one(layers, lambda one: outputs.measured(Floats(everything - {one})), "measure layers", progress)
-    alone = {layer: ratio for ratio, layer in sorted((one.ratio, layer) for layer, one in each.items())}
+    each = one_alone(rows, outputs.measured, progress)
+    layers, everything = list(each), frozenset(each)
+    alone = alone_ratios(each)
     on_integers = any(row.choice.activations != FLOAT32 for row in rows)
     floats = _fewest(alone, Floats(), good, progress) if on_integers else None
     if floats is not None:
@@ -76,6 +75,20 @@ def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) 
         found = [_fewest(alone, _wider(one), good, progress) or one for one in tried]
         return Found(min(found, key=lambda one: len(one.layers)), alone)
     return None
+
+
+def one_alone(
+    rows: Sequence[LayerReport], measured: Callable[[Floats], Measured], progress: Progress
+) -> Dict[str, Measured]:
+    """What outputs are like with each layer alone as it was asked for, and all others on floats."""
+    layers = list(dict.fromkeys(row.layer for row in rows))
+    everything = frozenset(layers)
+    return _one_by_one(layers, lambda one: measured(Floats(everything - {one})), "measure layers", progress)
+
+
+def alone_ratios(each: Mapping[str, Measured]) -> Dict[str, float]:
+    """The ratios of these outputs in dB, the lowest first."""
+    return {layer: ratio for ratio, layer in sorted((one.ratio, layer) for layer, one in each.items())}
 
 
 def _wider(floats: Floats) -> Floats:

@@ -54,13 +54,22 @@ class Index:
     def _places(self) -> Mapping[int, int]:
         return {serial: place for place, serial in enumerate(self._serials)}
 
+    def writes(self, name: str) -> int:
+        """How many operators write the blob."""
+        return len(self._writers.get(name, ()))
+
     def writers(self, name: str) -> List[int]:
         """The places of the operators that write the blob."""
-        return sorted(self._places[serial] for serial in self._writers.get(name, ()))
+        return self._sorted(self._writers.get(name, ()))
 
     def readers(self, name: str) -> List[int]:
         """The places of the operators that read the blob, in sub-nets too, or wait for it."""
-        return sorted(self._places[serial] for serial in self._readers.get(name, ()))
+        return self._sorted(self._readers.get(name, ()))
+
+    def _sorted(self, serials: Serials) -> List[int]:
+        places = [self._places[serial] for serial in serials]
+        places.sort()
+        return places
 
     def mentions(self, name: str) -> bool:
         """Whether some operator or a net inside it knows the name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import Container, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from optimize.rewriting.inlining import why_apart
 from optimize.rewriting.program import Program
@@ -26,15 +26,16 @@ class Loop(NamedTuple):
     scanned: Tuple[str, ...]
 
     @staticmethod
-    def of(op: OperatorDef) -> Loop:
-        """Refusal if the loop and its body do not fit each other, or the body is more than a list of operators."""
+    def of(op: OperatorDef, nests: bool = False) -> Loop:
+        """Refusal if the loop and its body do not fit each other, or the body is more than a list of operators. nests:
+        whether it may be; whoever asks has to look at its operators, one by one."""
         body, given = op.get_net("body"), op.input[2:]
         carried, inputs, outputs = len(given), body.external_input, body.external_output
         if len(inputs) < 2 + carried or len(outputs) < 1 + carried or len(op.output) > len(outputs) - 1:
             raise Refusal("its body does not fit it")
         if not all(given):
             raise Refusal("a carried blob is left out")
-        reason = why_apart(body, repeats=True)
+        reason = None if nests else why_apart(body, repeats=True)
         if reason:
             raise Refusal(reason)
         (trip, condition), state = inputs[:2], inputs[2 : 2 + carried]
@@ -49,3 +50,41 @@ class Loop(NamedTuple):
                     return False
                 name = inner.input[0]
         return name == self.condition if name in self.body.external_input else bool(program.integer(name))
+
+
+class Body:
+    """What a loop's body computes, found from what it gives backwards. Refusal where that is not what is looked for."""
+
+    def __init__(self, program: Program, loop: Loop):
+        self.program, self.loop = program, loop
+        self.made: Dict[str, OperatorDef] = {}
+        for op in _operators(loop.body):
+            if not self.made.keys().isdisjoint(op.output):
+                raise Refusal("it writes a blob twice")
+            self.made.update((name, op) for name in op.output if name)
+
+    def makes(self, name: str, types: Container[str]) -> bool:
+        """Whether an operator of these types makes the blob, each trip anew."""
+        return name in self.made and self.made[name].full_type in types
+
+    def source(self, name: str, types: Container[str]) -> OperatorDef:
+        """The operator of these types that makes the blob."""
+        if not self.makes(name, types):
+            raise Refusal(f"{name!r} is not computed by the reduction of a slice")
+        return self.made[name]
+
+    def around(self, name: str, ndim: Optional[int] = None) -> str:
+        """The name, if it is that of a blob around the loop, with so many dimensions."""
+        if name in self.made or name in self.loop.body.external_input:
+            raise Refusal(f"{name!r} is another one in each trip")
+        if ndim is not None and len(self.program.dims(name) or ()) != ndim:
+            raise Refusal(f"{name!r} is not known to have {ndim} dimensions")
+        return name
+
+
+def _operators(net: NetDef) -> Iterator[OperatorDef]:
+    """The operators of the net and of the nets inside it."""
+    for op in net.op:
+        yield op
+        for inner in op.subnets():
+            yield from _operators(inner)

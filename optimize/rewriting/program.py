@@ -9,7 +9,7 @@ from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, 
 import numpy as np
 
 from optimize.rewriting.index import Index
-from optimize.rewriting.shapes import USUAL, Examples, SpecsByName, infer_more, known_inputs
+from optimize.rewriting.shapes import USUAL, Choice, Examples, SpecsByName, choices_of, infer_more
 from optimize.rewriting.single_assignment import names_mentioned, single_assignment
 from optimize.rewriting.weights import Weights
 from runtime_arm.netdef import Array, NetDef, OperatorDef
@@ -62,9 +62,10 @@ class Program:
         outside: AbstractSet[str] = frozenset(),
         index: Optional[Index] = None,
         new: Optional[Sequence[OperatorDef]] = None,
+        choices: Optional[Sequence[Choice]] = None,
     ):
-        """index: the net's index, new: the operators whose outputs may be missing in ``known``; both only if the caller
-        has them.
+        """index: the net's index. new: the operators whose outputs may be missing in ``known``. choices: what is
+        inferred from ``known``. The caller gives those that it has.
         """
         self.net = net
         self.weights = weights
@@ -72,6 +73,7 @@ class Program:
         self._known = known
         self._index = Index(net) if index is None else index
         self._new = net.op if new is None else new
+        self._choices = choices
 
     @staticmethod
     def of(pair: Pair, unpacked: bool = False, examples: Optional[Examples] = None) -> Program:
@@ -84,7 +86,8 @@ class Program:
         net = single_assignment(pair.predict_net)
         variable = {*fed, *(name for op in net.op for name in op.output)}
         weights = Weights(pair.init_net, variable, unpacked)
-        return Program(net, weights, known_inputs(net, _constants(net.op, weights), pair.inputs, examples))
+        choices = choices_of(net, _constants(net.op, weights), pair.inputs, examples)
+        return Program(net, weights, [choice.inputs for choice in choices], choices=choices)
 
     def pair(self, like: Pair) -> Pair:
         """The pair that computes this, with the inputs, outputs and metadata of ``like``; checked."""
@@ -106,8 +109,8 @@ class Program:
 
     def is_rewritten(self, name: str) -> bool:
         """Whether an operator writes the blob although it exists already."""
-        writers = self._index.writers(name)
-        return len(writers) > 1 or (len(writers) == 1 and name in self._inputs)
+        writes = self._index.writes(name)
+        return writes > 1 or (writes == 1 and name in self._inputs)
 
     @cached_property
     def _inputs(self) -> AbstractSet[str]:
@@ -160,9 +163,12 @@ class Program:
 
     @cached_property
     def _inferred(self) -> Tuple[List[SpecsByName], Mapping[int, str]]:
-        constants = _constants(self._new, self.weights)
-        results = [infer_more(NetDef(op=tuple(self._new)), {**constants, **known}) for known in self._known]
-        return [specs for specs, _ in results], {place: stop.reason for place, stop in results[0][1].items()}
+        results = self._choices
+        if results is None:
+            constants = _constants(self._new, self.weights)
+            net = NetDef(op=tuple(self._new))
+            results = [Choice(known, *infer_more(net, {**constants, **known})) for known in self._known]
+        return [one.found for one in results], {place: stop.reason for place, stop in results[0].stops.items()}
 
     @property
     def inference_refusals(self) -> Mapping[int, str]:
@@ -237,7 +243,7 @@ class Program:
 
     def specs(self, name: str) -> List[Optional[TensorSpec]]:
         """The blob's spec for each choice of the sizes that the inputs leave open."""
-        return [specs.get(name) for specs in self.known_specs]
+        return [specs.get(name) for specs in self._inferred[0]]
 
     def dims(self, name: str) -> Optional[Tuple[Optional[int], ...]]:
         """The blob's shape, with None for sizes that follow from open ones; None if its rank is not known."""
@@ -321,7 +327,8 @@ def _carried(specs: SpecsByName, gone: AbstractSet[str], rename: Mapping[str, st
     carried = dict(specs)  # far faster than to look at each of a large net's blobs
     for name in gone:
         carried.pop(name, None)
-    return {**carried, **renamed}
+    carried.update(renamed)
+    return carried
 
 
 def _renamed(op: OperatorDef, names: Mapping[str, str]) -> OperatorDef:

@@ -62,17 +62,25 @@ class Stop(NamedTuple):
     refused: bool
 
 
-def known_inputs(
+class Choice(NamedTuple):
+    """The specs of a net's inputs for one choice of their open sizes, and what ``infer_more`` gives for it."""
+
+    inputs: SpecsByName
+    found: SpecsByName
+    stops: Dict[int, Stop]
+
+
+def choices_of(
     net: NetDef, constants: SpecsByName, inputs: Sequence[TensorInfo], examples: Optional[Examples] = None
-) -> List[SpecsByName]:
-    """The input specs for each of several choices of open sizes; one choice if no size is open.
+) -> List[Choice]:
+    """Several choices of open sizes; one if no size is open.
 
     The spec is None for an input of unknown rank or dtype without an example. constants: the specs of the other blobs
     that the net reads. Choices that the net refuses are left out, and so are choices that show nothing new.
     """
     examples = examples or {}
     start, found, stops = _first_choice(net, constants, inputs, examples)
-    kept = [_specs(inputs, examples, start)]
+    kept = [Choice(_specs(inputs, examples, start), found, stops)]
     differences, tried, taken = _Differences(found), [start], [start]
     for alternatives in _variations(start):
         for sizes in alternatives:
@@ -83,12 +91,13 @@ def known_inputs(
             found, others = infer_more(net, {**constants, **choice})
             if all(place in stops for place, stop in others.items() if stop.refused):
                 taken.append(sizes)
-                kept += [choice] if differences.shown_by(found) else []
+                kept += [Choice(choice, found, others)] if differences.shown_by(found) else []
                 break
     given = _start([info for info in inputs if info.name in examples], examples)
     only = [key for key in start if key not in given and all(sizes[key] == start[key] for sizes in taken)]
     if only:  # the net may refuse other sizes by chance; such a choice makes what depends on them unknown
-        kept.append(_specs(inputs, examples, {**start, **{key: 2 * start[key] for key in only}}))
+        choice = _specs(inputs, examples, {**start, **{key: 2 * start[key] for key in only}})
+        kept.append(Choice(choice, *infer_more(net, {**constants, **choice})))
     return kept
 
 

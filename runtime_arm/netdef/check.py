@@ -60,14 +60,16 @@ def _check_operator(op: OperatorDef, where: _Where) -> None:
         raise NetError(f"{where}: the operator has no type")
     if not any(op.output) and not any(op.input) and next(op.subnets(), None) is None:
         raise NetError(f"{where}: the operator reads nothing and writes nothing")
-    names = [name for name in op.output if name]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NetError(f"{where}: writes {twice!r} twice")
-    first = {arg.name: arg for arg in reversed(op.arg)}
-    for arg in op.arg:
-        if arg != first[arg.name]:
-            raise NetError(f"{where}: argument {arg.name!r} is given twice with different values")
+    if len(op.output) > 1:
+        names = [name for name in op.output if name]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise NetError(f"{where}: writes {twice!r} twice")
+    if len(op.arg) > 1:
+        first = {arg.name: arg for arg in reversed(op.arg)}
+        for arg in op.arg:
+            if arg is not first[arg.name] and arg != first[arg.name]:
+                raise NetError(f"{where}: argument {arg.name!r} is given twice with different values")
 
 
 def _refuse_read(net: NetDef, index: int, name: str, where: _Where) -> NoReturn:

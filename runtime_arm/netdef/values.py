@@ -310,7 +310,7 @@ class OperatorDef(_Structural):
     def reads(self) -> tuple[str, ...]:
         """Every blob that the operator reads, each once: its inputs, and the blobs that its sub-nets take from
         outside."""
-        names = dict.fromkeys(name for name in self.input if name)
+        names = dict.fromkeys(filter(None, self.input))
         for net in self.subnets():
             names.update(dict.fromkeys(net.captures()))
         return tuple(names)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines.tiled.options import Option, conversion, options_of
+from runtime_arm.engines.tiled.options import KnownOptions, Option, conversion
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.fused.layout_change import layout_change
 from runtime_arm.planning.merges.find import merged, needed
@@ -30,8 +30,9 @@ def with_layouts(steps: Sequence[Step], outputs: Set[Value], fetched: Dict[str, 
     ``outputs``: the values that are assumed to be read as (N, C, H, W) after the last step. ``fetched``: those that
     really are, by name; the dictionary is changed to values of that shape.
     """
-    together = merged(steps, outputs)
-    choice = _Choice(together.steps, outputs)
+    known = KnownOptions()
+    together = merged(steps, outputs, known)
+    choice = _Choice(together.steps, outputs, known)
     choice.descend()
     return choice.applied(fetched, needed(together.left_out, set(fetched.values())))
 
@@ -46,10 +47,10 @@ class _Candidate(NamedTuple):
 
 
 class _Choice:
-    def __init__(self, steps: Sequence[Step], outputs: Set[Value]):
+    def __init__(self, steps: Sequence[Step], outputs: Set[Value], known: KnownOptions):
         self._steps = steps
         self._read_at_the_end = outputs
-        self._candidates = _without_lonely_planes(steps, [_candidates(step) for step in steps])
+        self._candidates = _without_lonely_planes(steps, [_candidates(step, known) for step in steps])
         self._taken = [candidates[0] for candidates in self._candidates]
         self._readers: Dict[Value, List[Tuple[int, int]]] = {}
         for at, step in enumerate(steps):
@@ -180,10 +181,10 @@ class _Choice:
         return result
 
 
-def _candidates(step: Step) -> List[_Candidate]:
+def _candidates(step: Step, known: KnownOptions) -> List[_Candidate]:
     plain = (None,) * len(step.inputs), (None,) * len(step.outputs)
     has_kind = step.schema.kind is not None and not step.schema.view
-    options = options_of(step.op, step.in_specs, step.out_specs, step.kernel) if has_kind else []
+    options = known.of(step.op, step.in_specs, step.out_specs, step.kernel) if has_kind else ()
     time = _plain_time(step, bool(options))
     tiled = [_Candidate(one, one.inputs, one.outputs, one.work.time) for one in options]
     is_merged = options and not step.schema.kernels

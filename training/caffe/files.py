@@ -9,6 +9,7 @@ from exporter.caffe.blob import Blob
 from exporter.caffe.net import INPUT_LAYERS
 from exporter.caffe.prototxt import message_class
 from exporter.caffe.upgrade import upgraded
+from exporter.caffe.weights import TrainedBlob, read_weights
 from runtime_arm.errors import FormatError
 from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
@@ -34,8 +35,8 @@ def parsed(text: Text, message: str, what: str) -> Any:
 
 
 def net_of(text: Text) -> Any:
-    """The NetParameter of a prototxt of any dialect, in the newest one."""
-    return upgraded(parsed(text, "NetParameter", "net"))
+    """The NetParameter of a prototxt of any dialect, or of such a message, in the newest one."""
+    return upgraded(text if isinstance(text, message_class("NetParameter")) else parsed(text, "NetParameter", "net"))
 
 
 def text_of(message: Any) -> str:
@@ -47,13 +48,14 @@ def text_of(message: Any) -> str:
 
 def weights_of(caffemodel: Content) -> Dict[str, List[Blob]]:
     """The blobs of each layer in a caffemodel of any dialect."""
-    net = message_class("NetParameter")()
-    _parse(net, caffemodel if isinstance(caffemodel, bytes) else bytes(map_file(caffemodel)), "caffemodel")
-    found: Dict[str, List[Blob]] = {}
-    for layer in upgraded(net).layer:
-        if layer.blobs:
-            found[layer.name] = [_blob(proto) for proto in layer.blobs]
-    return found
+    return {name: [_blob_of(one) for one in blobs] for name, blobs in read_weights(caffemodel).items() if blobs}
+
+
+def _blob_of(trained: TrainedBlob) -> Blob:
+    values = trained.array()
+    blob = Blob(values.shape)
+    blob.data[...] = values
+    return blob
 
 
 def _parse(message: Any, content: bytes, what: str) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from copy import copy
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -144,11 +143,28 @@ class Net:
                 self.blobs[name].reshape(top.shape)
             self._weigh(proto, layer)
 
+    def remember(self, inputs: Mapping[str, Array]) -> None:
+        """Let the layers hold what a pass on these inputs leaves in them for a backward pass. Blobs keep their values,
+        but those of Splits become one with what they split."""
+        values = dict(inputs)
+        for proto, layer in self.layers:
+            values.update(self._tops(proto, layer, [values[name] for name in proto.bottom]))
+            if proto.type == "Split":
+                self._share_values(proto)
+
     def _run(self, proto: Any, layer: Layer) -> None:
         bottoms = [self.blobs[name].data.copy() for name in proto.bottom]
         for name, top in self._tops(proto, layer, bottoms):
-            _assign(self.blobs[name], top)
+            if proto.type != "Split":
+                _assign(self.blobs[name], top)
+        if proto.type == "Split":
+            self._share_values(proto)
         self._weigh(proto, layer)
+
+    def _share_values(self, split: Any) -> None:
+        """Let the tops of a Split have the memory of its bottom, as in Caffe."""
+        for name in split.top:
+            self.blobs[name].share_data(self.blobs[split.bottom[0]])
 
     def _tops(
         self, proto: Any, layer: Layer, bottoms: Sequence[Array], trial: bool = False
@@ -158,11 +174,8 @@ class Net:
             if not layer.is_set_up:
                 layer.prepare(bottoms)
                 self._share(proto, layer)
-            before = [blob.data.copy() for blob in layer.blobs] if trial else []
             with np.errstate(all="ignore"):
-                tops = (copy(layer) if trial else layer).forward(*bottoms)
-            for blob, values in zip(layer.blobs, before):
-                blob.data[...] = values
+                tops = (layer.trial if trial else layer.forward)(*bottoms)
         except (ArmnetError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, ExportError):
                 raise

@@ -18,6 +18,7 @@ from armnet.standins.packages import PACKAGES
 _HOMES = {
     "classifier": "Classifier",
     "detector": "Detector",
+    "layer": "Layer",
     "machine": "set_device set_mode_cpu set_mode_gpu set_random_seed",
     "net": "Net",
     "net_spec": "NetSpec layers params to_proto",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from armnet.standins.caffe.net import Blob, BlobVec, Net
+from armnet.standins.caffe.blobs import Blob, BlobVec
+from armnet.standins.caffe.layer import Layer
+from armnet.standins.caffe.net import Net
 
-__all__ = ["Blob", "BlobVec", "Net"]
+__all__ = ["Blob", "BlobVec", "Layer", "Net"]

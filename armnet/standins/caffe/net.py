@@ -10,70 +10,20 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
+import armnet.standins.caffe.layer  # noqa: F401  # layers of the type Python
 from armnet.standins.caffe import machine
+from armnet.standins.caffe.blobs import Blob, BlobVec
+from armnet.standins.caffe.planned import Passes
 from armnet.standins.failures import raised_as
 from armnet.standins.notes import Standin
-from exporter.caffe.blob import Blob as Memory
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import Array
 from training.caffe.data.feeding import Feed, TableFeed, fed
-from training.caffe.files import net_of, text_of
+from training.caffe.files import net_of
 from training.caffe.net import Net as Computed
 
 _PHASES = {0: "TRAIN", 1: "TEST"}
-
-
-class Blob(Standin):
-    """``net.blobs["data"]``: ``data``, ``diff``, ``reshape``."""
-
-    __slots__ = ("_memory",)
-    _package = "caffe"
-
-    def __init__(self, memory: Memory):
-        self._memory = memory
-
-    @property
-    def data(self) -> Array:
-        """The values, to be read and written."""
-        return self._memory.data
-
-    @property
-    def diff(self) -> Array:
-        """The gradients, to be read and written."""
-        return self._memory.diff
-
-    @property
-    def shape(self) -> Sequence[int]:
-        return self._memory.shape
-
-    @property
-    def count(self) -> int:
-        """The number of elements."""
-        return self._memory.count()
-
-    def reshape(self, *shape: int) -> None:
-        """Take another shape; ``net.reshape()`` or a run gives the blobs after it theirs."""
-        with raised_as(ValueError):
-            self._memory.reshape(*shape)
-
-    num = property(lambda self: self._legacy(0))
-    channels = property(lambda self: self._legacy(1))
-    height = property(lambda self: self._legacy(2))
-    width = property(lambda self: self._legacy(3))
-
-    def _legacy(self, axis: int) -> int:
-        with raised_as(RuntimeError):
-            return self._memory.legacy_shape(axis)
-
-
-class BlobVec(List[Blob]):
-    """The parameters of a layer: ``net.params["conv1"]``."""
-
-    @classmethod
-    def of(cls, memories: Iterable[Memory]) -> BlobVec:
-        """Blobs that show these."""
-        return cls(map(Blob, memories))
 
 
 class LayerOfNet(Standin):
@@ -113,18 +63,21 @@ class Net(Standin):
             proto.state.stage.extend(stages or ())
             proto, feeds = fed(proto, _PHASES[phase], Path(network_file).parent, {}, machine.seed, by_hand=True)
             start = None if weights is None else _caffemodel(weights)
-            self._show(Computed(text_of(proto), start, _PHASES[phase], machine.seed), feeds)
+            net = Computed(proto, start, _PHASES[phase], machine.seed)
+            self._show(net, feeds, Passes(net, phase == 1 and not proto.force_backward))
 
     @classmethod
     def of(cls, net: Computed, feeds: List[Feed]) -> Net:
         """A solver's net."""
         shown = cls.__new__(cls)
-        shown._show(net, feeds)
+        shown._show(net, feeds, Passes(net, possible=False))
         return shown
 
-    def _show(self, net: Computed, feeds: List[Feed]) -> None:
-        self._net, self._feeds, self._passes = net, feeds, 0
-        self.blobs: Dict[str, Blob] = OrderedDict((name, Blob(memory)) for name, memory in net.blobs.items())
+    def _show(self, net: Computed, feeds: List[Feed], passes: Passes) -> None:
+        self._net, self._feeds, self._fed, self._passes = net, feeds, 0, passes
+        self.blobs: Dict[str, Blob] = OrderedDict(
+            (name, Blob(memory, passes, name)) for name, memory in net.blobs.items()
+        )
         given = {top for feed in feeds for top in feed.proto.top}
         self.inputs = [top for one in net.sources if one.type == "Input" for top in one.top if top not in given]
         self.outputs = list(net.outputs)
@@ -139,13 +92,14 @@ class Net(Standin):
     @property
     def params(self) -> Dict[str, BlobVec]:
         """The parameters of each layer that has some."""
-        return OrderedDict((name, BlobVec.of(memories)) for name, memories in self._net.params.items())
+        return OrderedDict((name, BlobVec.of(blobs, self._passes)) for name, blobs in self._net.params.items())
 
     @property
     def layers(self) -> List[LayerOfNet]:
         """The layers, data layers among them."""
         sources = [LayerOfNet(proto.type, BlobVec()) for proto in self._net.sources]
-        return [*sources, *(LayerOfNet(proto.type, BlobVec.of(one.blobs)) for proto, one in self._net.layers)]
+        layers = [(proto.type, BlobVec.of(layer.blobs, self._passes)) for proto, layer in self._net.layers]
+        return [*sources, *(LayerOfNet(*one) for one in layers)]
 
     @property
     def layer_dict(self) -> Dict[str, LayerOfNet]:
@@ -171,7 +125,10 @@ class Net(Standin):
             if start is None or start in self._sources:
                 self._feed()
                 start = None
-            if end not in self._sources:
+            if start is end is None:
+                self._passes.forward(blobs or ())
+            elif end not in self._sources:
+                self._passes.go_back_to_layers()
                 self._net.forward_between(start, end)
         wanted = self.outputs if end is None else self.top_names[end]
         return {name: self.blobs[name].data for name in [*wanted, *(blobs or ())]}
@@ -189,6 +146,7 @@ class Net(Standin):
             self._assign(kwargs, self.outputs, "diff")
         with raised_as(RuntimeError):
             if start not in self._sources:
+                self._passes.go_back_to_layers()
                 self._net.backward_between(start, None if end in self._sources else end)
         wanted = self.inputs if end is None else self.bottom_names[end]
         return {name: self.blobs[name].diff for name in [*wanted, *(diffs or ())]}
@@ -230,7 +188,7 @@ class Net(Standin):
     def reshape(self) -> None:
         """Give every blob the shape that follows from those of the inputs."""
         with raised_as(RuntimeError):
-            self._net.reshape()
+            self._passes.reshape_all()
 
     def clear_param_diffs(self) -> None:
         """Set the gradients of the parameters to zero."""
@@ -250,10 +208,10 @@ class Net(Standin):
     def _feed(self) -> None:
         """Put the next batch into the blobs of data layers."""
         for feed in self._feeds:
-            for name, rows in feed.batches(self._passes).items():
+            for name, rows in feed.batches(self._fed).items():
                 self.blobs[name].reshape(*rows.shape)
                 self.blobs[name].data[...] = rows
-        self._passes += 1
+        self._fed += 1
 
     # Data and files
 
@@ -273,11 +231,14 @@ class Net(Standin):
     def copy_from(self, weights: AnyPath) -> None:
         """Take the parameters of layers with the same names from a caffemodel."""
         with raised_as(RuntimeError):
+            self._passes.go_back_to_layers(for_good=False)
             self._net.copy_from(_caffemodel(weights))
 
     def share_with(self, other: Net) -> None:
         """Let parameters of layers with the same names be those of another net."""
         with raised_as(RuntimeError):
+            for net in (self, other):
+                net._passes.go_back_to_layers()
             self._net.share_with(other._net)
 
     def save(self, filename: AnyPath) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -200,7 +200,8 @@ class Interpreter(Standin):
         """The predictor of a graph, and the blobs of the tensors that are kept."""
         key = next((entry.key for entry in self._file.signatures if entry.graph == index), None) if index else None
         pair = pair_of(self._source, ".tflite", not self._preserve, key)
-        return Predictor(pair, threads=self._threads), _kept(self._file, index) if self._preserve else {}
+        blobs = {name for net in (pair.init_net, pair.predict_net) for op in net.op for name in op.output}
+        return Predictor(pair, threads=self._threads), _kept(self._file, index, blobs) if self._preserve else {}
 
 
 class InterpreterWithCustomOps(Interpreter):
@@ -289,8 +290,12 @@ def _opened(source: Union[str, bytes]) -> TfliteFile:
         raise ValueError(f"Could not open {name}: {error}") from error
 
 
-def _kept(file: TfliteFile, index: int) -> Dict[int, Tuple[str, bool]]:
-    """The blob of every tensor that an operator of the graph writes, and whether the blob has the channels first."""
+def _kept(file: TfliteFile, index: int, blobs: Set[str]) -> Dict[int, Tuple[str, bool]]:
+    """The blob of every tensor that an operator of the graph writes, and whether the blob has the channels first.
+
+    blobs: those that the translated graph has. It lacks weights that the file computes of others, such as those that it
+    stores as float16, if they have other forms there.
+    """
     from exporter.tflite.export import translated
     from exporter.tflite.translator import Options
 
@@ -298,6 +303,6 @@ def _kept(file: TfliteFile, index: int) -> Dict[int, Tuple[str, bool]]:
     written = {at for operation in graph.operations for at in operation.outputs}
     found: Dict[int, Tuple[str, bool]] = {}
     for tensor, blob, channels_first in translated(Options(file), graph).forms():
-        if tensor.index in written and (tensor.index not in found or not channels_first):
+        if tensor.index in written and blob in blobs and (tensor.index not in found or not channels_first):
             found[tensor.index] = blob, channels_first
     return found

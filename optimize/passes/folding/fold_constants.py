@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Iterator
 
-import numpy as np
-
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.registry.schema import lookup
@@ -36,13 +34,13 @@ def _fold(program: Program, match: Match) -> Rewrite:
     inputs = [program.value(name) if name else None for name in op.input]
     if any(name and value is None for name, value in zip(op.input, inputs)):
         raise Refusal("a weight is quantised")
-    with np.errstate(all="ignore"):
-        specs = infer_operator(op, [None if value is None else TensorSpec.known(value) for value in inputs])[1]
     made_of = sum(value.nbytes for value in inputs if value is not None)
+    most = max(made_of, FREE_NBYTES)
+    specs = infer_operator(op, [None if value is None else TensorSpec.known(value) for value in inputs], most)[1]
     nbytes = sum(spec.nbytes for spec in specs)
     if schema.unpacks and nbytes > made_of:
         raise Refusal(f"it unpacks a weight: {made_of:,} bytes instead of {nbytes:,}")
-    if nbytes > max(made_of, FREE_NBYTES):
+    if nbytes > most:
         raise Refusal(f"the result takes {nbytes:,} bytes, its inputs {made_of:,}")
     if any(spec.value is None for name, spec in zip(op.output, specs) if name):
         raise Refusal("it is to be computed in each run")

@@ -86,7 +86,7 @@ def to_integers(
         if any(name not in net.scales for name in op.output[:1]):
             return "its range is not known"
         if place not in leading and _reads_floats(net, op):
-            return "it reads floats, and no layer on integers reads what it makes"
+            return "it reads floats, and no integer layer reads its result"
         if any(program.readers(name) or name in outputs for name in op.output[1:]):
             return "its second output is used"
         return rule(net, op)

@@ -23,7 +23,7 @@ _UNARY = {
     "Tanh": "QuantizedTanh",
 }
 _FLOAT = "its operand is a float"
-_OF_AN_OUTPUT = "it makes an output, which is the more exact for staying float"
+_OF_AN_OUTPUT = "it computes an output, and floats keep outputs more exact"
 _FIXED = {"Sigmoid": Scale(1 / 256, -128), "Tanh": Scale(1 / 128, 0)}  # what TensorFlow Lite demands of the output
 _FIXED_INT16 = Scale(1 / 32768, 0)
 
@@ -37,7 +37,7 @@ def _fixed(net: IntegerNet, type: str) -> Scale:
 def binary(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     """At least one operand has integers already; the other may be constant."""
     if len(op.input) != 2 or op.get_bool("broadcast"):
-        return "only sums and products of two operands that broadcast as NumPy's have a quantised form"
+        return "only sums and products of two operands that broadcast by NumPy's rules have a quantised form"
     if not any(name in net.twins for name in op.input):
         return "its operands are floats"
     rank = net.rank(op.output[0])

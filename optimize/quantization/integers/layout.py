@@ -53,7 +53,7 @@ def _pool(net: IntegerNet, op: OperatorDef) -> Optional[Pool]:
 def _why_not_picture(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     if op.input[0] not in net.twins:
         return "its operand is a float"
-    return None if net.is_last(op.input[0]) else "its operand is no picture"
+    return None if net.is_last(op.input[0]) else "its operand is not a picture"
 
 
 def averages_all(program: Program, op: OperatorDef) -> bool:

@@ -123,7 +123,7 @@ class IntegerNet:
         """Why there is no such operator of TensorFlow Lite on these integers; None if there is one."""
         schema = find_type(DOMAIN, type)
         assert schema is not None
-        return None if self.dtype.name in schema.dtypes else f"it has no form on {self.dtype.name}"
+        return None if self.dtype.name in schema.dtypes else f"it has no {self.dtype.name} form"
 
     def constant(self, name: str) -> Optional[Array]:
         """The float32 content of a weight."""

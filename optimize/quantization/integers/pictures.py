@@ -46,14 +46,14 @@ def pad(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     specs = [spec for spec in net.program.specs(op.input[0]) if spec is not None]
     constants = constants_behind(net.program, op)
     if any(name and one is None for name, one in zip(op.input[1:], constants)) or not specs:
-        return "how far it pads is not constant"
+        return "its padding is not constant"
     found = {_hashable(padding_of(op, spec, constants)) for spec in specs}
     value = op.get_float("value", 0.0) if op.type == "PadImage" else 0.0
     if op.domain and len(constants) > 1 and constants[1] is not None and constants[1].value is not None:
         value = float(constants[1].value.reshape(()))
     padding = padding_of(op, specs[0], constants)
     if len(found) > 1 or (value and padding.mode == "constant"):
-        return "it pads by another number than 0, or as far as open sizes say"
+        return "it pads with a number other than 0, or its padding depends on open sizes"
     last = net.is_last(op.input[0])
     x, scale = net.integer(op.input[0], last)
     heads, tails = ([ends[axis] for axis in TO_LAST] if last else ends for ends in (padding.heads, padding.tails))
@@ -77,7 +77,7 @@ def resize(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     if op.input[0] not in net.twins:
         return _FLOAT
     if spec is None or spec.ndim != 4 or op.get_str("order", "NCHW") != "NCHW":
-        return "it is no picture (N, C, H, W) of a known size"
+        return "its input is not a picture (N, C, H, W) of known size"
     moved = resized_axes(net.program, op, spec)
     if moved is None:
         return "it resizes more than the height and width"
@@ -125,16 +125,16 @@ def transposed_convolution(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     weights, spec = net.constant(op.input[1]), _spec(net, op.input[0])
     bias = net.constant(op.input[2]) if len(op.input) > 2 and op.input[2] else None
     if weights is None or weights.ndim != 4 or (len(op.input) > 2 and op.input[2] and bias is None):
-        return "its weights are not constant, or it is no picture"
+        return "its weights are not constant, or its input is not a picture"
     if spec is None:
         return "the size of its result is open"
     found = transposed_of(op, spec, TensorSpec.known(weights))
     window = found.window
     if found.group != 1 or found.channels_last or set(window.dilation) != {1}:
-        return "it has groups, dilations or its channels last"
+        return "it has groups or dilations, or its channels come last"
     auto_pad = transposed_padding(window)
     if auto_pad is None:
-        return "TensorFlow Lite does not pad so"
+        return "TensorFlow Lite has no such padding"
     size = net.weight("size", np.array(window.image, np.int32))
     arguments = {"strides": list(window.stride), "auto_pad": auto_pad}
     add_product(net, op, "QuantizedConvTranspose", (weights, _filters_first), bias, True, arguments, [size])

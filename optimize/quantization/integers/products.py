@@ -117,16 +117,16 @@ def matrix_product(net: IntegerNet, op: OperatorDef) -> Optional[str]:
     weights = net.constant(op.input[1])
     bias = net.constant(op.input[2]) if len(op.input) > 2 and op.input[2] else None
     if weights is None or weights.ndim != 2:
-        return "its second operand is no constant matrix"
+        return "its second operand is not a constant matrix"
     if op.get_bool("trans_a") or op.get_bool("transA") or op.get_float("alpha", 1.0) != 1.0:
         return "its first operand is transposed or scaled"
     if len(op.input) > 2 and op.input[2] and (bias is None or bias.ndim != 1 or op.get_float("beta", 1.0) != 1.0):
-        return "what it adds is no constant bias"
+        return "the value that it adds is not a constant bias"
     if op.has("axis_a") or op.has("axis_b") or (net.rank(op.input[0]) or 0) < 2:
-        return "its first operand is no batch of rows"
+        return "its first operand is not a batch of rows"
     arranged = np.asarray if op.get_bool("trans_b") or op.get_bool("transB") else _turned
     if bias is not None and bias.shape != (len(arranged(weights)),):
-        return "what it adds is no constant bias"
+        return "the value that it adds is not a constant bias"
     add_product(net, op, "QuantizedFullyConnected", (weights, arranged), bias, False, {"keep_num_dims": 1})
     return None
 

@@ -9,7 +9,7 @@ that the cheapest combination can be found. The options of merged operators are 
 from __future__ import annotations
 
 from functools import partial
-from typing import List, Optional, Sequence, Tuple
+from typing import Dict, Hashable, List, Optional, Sequence, Tuple
 
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.pointwise import PASS
@@ -24,6 +24,7 @@ from runtime_arm.engines.tiled import (  # noqa: F401 (each declares options)
 from runtime_arm.engines.tiled.columns import STRETCH
 from runtime_arm.engines.tiled.option import OPTIONS, Option, is_image
 from runtime_arm.netdef import OperatorDef
+from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.layouts import Layout, Planes, Tiles
 from runtime_arm.registry.schema import lookup
@@ -38,6 +39,26 @@ def options_of(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], pl
     if kind is None or not (is_image(inputs[0]) and is_image(outputs[0])):
         return []
     return [option for options in OPTIONS.get(kind, ()) for option in options(op, inputs, outputs, plain)]
+
+
+class KnownOptions:
+    """``options_of`` for the operators of one net. Nets repeat their layers: convolutions that differ only in names and
+    in what their weights hold have the same options, which are made once."""
+
+    def __init__(self) -> None:
+        self._convolutions: Dict[Hashable, List[Option]] = {}
+
+    def of(
+        self, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], plain: Optional[Kernel]
+    ) -> Sequence[Option]:
+        """See ``options_of``."""
+        if lookup(op).kind is not Kind.CONVOLUTION:
+            return options_of(op, inputs, outputs, plain)
+        read = tuple((spec, spec is None or spec.value is None) for spec in inputs)
+        key = op.domain, op.type, op.engine, op.arg, read, tuple(outputs), plain
+        if key not in self._convolutions:
+            self._convolutions[key] = options_of(op, inputs, outputs, plain)
+        return self._convolutions[key]
 
 
 def calls() -> int:
@@ -64,4 +85,4 @@ def conversion(spec: TensorSpec, source: Layout, target: Layout) -> Tuple[Kernel
     return kernel, Work(0, calls() + PASS / 2 * spec.size + STRETCH * stretches)
 
 
-__all__ = ["Option", "conversion", "options_of"]
+__all__ = ["KnownOptions", "Option", "conversion", "options_of"]

@@ -48,7 +48,7 @@ class Convolution(NamedTuple):
         return math.prod(self.window.kernel) * self.channels // self.group
 
 
-MOST_KEPT = 256
+MOST_KEPT = 1024
 _kept: Dict[Tuple[int, Tuple[int, ...], Tuple[int, ...]], Tuple[OperatorDef, Convolution]] = {}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.tiled.options import KnownOptions
 from runtime_arm.planning.merges.kinds import Before, Merge, is_depthwise, time_alone, time_together
 from runtime_arm.planning.steps import Step, Value
 from runtime_arm.records import NamedTuple
@@ -22,15 +23,15 @@ class Merged(NamedTuple):
     left_out: List[Step]
 
 
-def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
+def merged(steps: Sequence[Step], outputs: Set[Value], known: KnownOptions) -> Merged:
     """The steps, with some of them merged. ``outputs``: the values that are read after the last step."""
     before = _before(steps, outputs)
     found = {step: list(merges(step, before)) for step in steps}
     for step in steps:
         maker = before(step)
         if maker is not None and found[maker] and gemm.multiplies_small() and step.schema.kind is Kind.MAX_POOL:
-            found[maker] = _in_front_of(step, found[maker])
-    chosen = _fastest(steps, before, found)
+            found[maker] = _in_front_of(step, found[maker], known)
+    chosen = _fastest(steps, before, found, known)
     taken: Set[Step] = set()  # the steps that are part of a merged one
     instead: Dict[Step, Step] = {}
     for step in reversed(steps):
@@ -43,10 +44,10 @@ def merged(steps: Sequence[Step], outputs: Set[Value]) -> Merged:
     return Merged([instead.get(step, step) for step in steps if step not in gone], left_out)
 
 
-def _in_front_of(pool: Step, ends: List[Merge]) -> List[Merge]:
+def _in_front_of(pool: Step, ends: List[Merge], known: KnownOptions) -> List[Merge]:
     from runtime_arm.planning.merges import merge_pool
 
-    saved = merge_pool.saved_by_planes(pool)
+    saved = merge_pool.saved_by_planes(pool, known)
     return [merge._replace(saves=saved) if is_depthwise(merge.parts[-1]) else merge for merge in ends]
 
 
@@ -65,7 +66,9 @@ def _before(steps: Sequence[Step], outputs: Set[Value]) -> Before:
     return before
 
 
-def _fastest(steps: Sequence[Step], before: Before, found: Dict[Step, List[Merge]]) -> Dict[Step, Optional[Merge]]:
+def _fastest(
+    steps: Sequence[Step], before: Before, found: Dict[Step, List[Merge]], known: KnownOptions
+) -> Dict[Step, Optional[Merge]]:
     """For each step that may be part of a merge the merge that ends with it, None for the step by itself, so that the
     chain of steps up to it takes the least time."""
     concerned = {part for ends in found.values() for merge in ends if not merge.is_certain for part in merge.parts}
@@ -76,9 +79,11 @@ def _fastest(steps: Sequence[Step], before: Before, found: Dict[Step, List[Merge
         if certain is not None:
             totals[step], chosen[step] = totals.get(before(certain.parts[0]), 0.0), certain
         elif step in concerned:
-            ways: List[Tuple[float, Optional[Merge]]] = [(time_alone(step) + totals.get(before(step), 0.0), None)]
+            ways: List[Tuple[float, Optional[Merge]]] = [
+                (time_alone(step, known) + totals.get(before(step), 0.0), None)
+            ]
             for merge in found[step]:
-                ways.append((time_together(merge) + totals.get(before(merge.parts[0]), 0.0), merge))
+                ways.append((time_together(merge, known) + totals.get(before(merge.parts[0]), 0.0), merge))
             totals[step], chosen[step] = min(ways, key=lambda way: way[0])
     return chosen
 

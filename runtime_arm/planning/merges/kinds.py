@@ -7,12 +7,12 @@ operators each kind may end, and which merges make a chain of steps fastest.
 from __future__ import annotations
 
 from math import inf
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from runtime_arm.engines.conv.epilogue import activation_passes
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.conv.small_columns import SmallColumns
-from runtime_arm.engines.tiled.options import Option, options_of
+from runtime_arm.engines.tiled.options import KnownOptions, Option
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.operators.conv.convolution import convolution_of
 from runtime_arm.planning.steps import Step
@@ -34,17 +34,17 @@ class Merge(NamedTuple):
     is_certain: bool = False
 
 
-def time_alone(step: Step) -> float:
+def time_alone(step: Step, known: KnownOptions) -> float:
     """The estimated time of a step: by its fastest kernel, and for a convolution the passes behind its products."""
-    return min(least_time(step), plain_time(step)) + _passes(step)
+    return min(least_time(step, known), plain_time(step)) + _passes(step)
 
 
-def time_together(merge: Merge) -> float:
+def time_together(merge: Merge, known: KnownOptions) -> float:
     """The estimated time of a merged step; infinite if nothing runs it. What follows its last convolution is left to
     passes, unless that is depthwise."""
     convolutions = [part for part in merge.parts if part.schema.kind is Kind.CONVOLUTION]
     behind = 0.0 if is_depthwise(convolutions[-1]) else _passes(convolutions[-1])
-    return least_time(merge.step) + behind - merge.saves
+    return least_time(merge.step, known) + behind - merge.saves
 
 
 def is_depthwise(step: Step) -> bool:
@@ -66,14 +66,14 @@ def _passes(step: Step) -> float:
     return y.size * (PASS * max(0, count - 2 * is_depthwise(step)) + far)
 
 
-def least_time(step: Step) -> float:
+def least_time(step: Step, known: KnownOptions) -> float:
     """The time of the step's fastest option for tiles; infinite if it has none."""
-    return min((option.work.time for option in options(step)), default=inf)
+    return min((option.work.time for option in options(step, known)), default=inf)
 
 
-def options(step: Step) -> List[Option]:
+def options(step: Step, known: KnownOptions) -> Sequence[Option]:
     """The step's options for tiles."""
-    return options_of(step.op, step.in_specs, step.out_specs, step.kernel)
+    return known.of(step.op, step.in_specs, step.out_specs, step.kernel)
 
 
 def plain_time(step: Step) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from runtime_arm.engines.tiled import pooled_convolution_options  # noqa: F401 (declares its options)
-from runtime_arm.engines.tiled.options import conversion
+from runtime_arm.engines.tiled.options import KnownOptions, conversion
 from runtime_arm.operators.fused.fused import activation_of
 from runtime_arm.operators.fused.pooled_convolution import pooled_conv, pooled_conv_of
 from runtime_arm.planning.merges.kinds import Before, Merge, options
@@ -14,9 +14,9 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.layouts import Planes, Tiles
 
 
-def saved_by_planes(pool: Step) -> float:
+def saved_by_planes(pool: Step, known: KnownOptions) -> float:
     """What it saves a pool if its input lies in planes: a conversion, since no convolution makes larger tiles of it."""
-    if not any(isinstance(option.inputs[0], Planes) for option in options(pool)):
+    if not any(isinstance(option.inputs[0], Planes) for option in options(pool, known)):
         return 0.0
     x = pool.in_specs[0]
     assert x is not None

@@ -81,7 +81,7 @@ def test_layers_stay_float_until_enough_is_right(armnet: Armnet, digits: Path, t
     page = (tmp_path / "report.html").read_text()
     assert page.count("<circle") == len(facts["layers"])
     assert {layer["weights"] for layer in facts["layers"]} == {"int4", "float16"}
-    assert "it spoils the outputs" in page
+    assert "it makes the outputs too noisy" in page
     assert nbytes(tmp_path / "any") < nbytes(tmp_path / "kept") < nbytes(digits)
     refused(armnet("quantize", digits, "-o", tmp_path / "x", "--must", "top1=1"), "--data or --evaluate")
     status, _, err = armnet(*words, "-o", tmp_path / "x", "--must", "map=1")
@@ -178,6 +178,7 @@ def test_mistakes_are_one_line_and_write_nothing(armnet: Armnet, digits: Path, t
     refused(armnet(*words, "--table", tmp_path / "none.txt"), "none.txt")
     (tmp_path / "wrong.txt").write_text("int8 float32 Conv nowhere\n")
     refused(armnet(*words, "--table", tmp_path / "wrong.txt"), "Conv nowhere")
+    refused(armnet(*words, "--html", empty), "empty: is a folder; name a file")
     assert not out.exists()
 
 
@@ -239,7 +240,7 @@ def layer_facts(name: str, alone: float) -> Dict[str, Any]:
         **facts,
         "nbytes": {"before": 400, "after": 100},
         "steps": ["bias corrected"],
-        "reason": "it spoils the outputs",
+        "reason": "it makes the outputs too noisy",
     }
 
 
@@ -249,7 +250,10 @@ def facts_of(layers: List[Dict[str, Any]]) -> Dict[str, Any]:
     return {
         "pair": "small",
         "weights_nbytes": weights,
+        "files_nbytes": {"before": 5100, "after": 2300},
+        "unzipped_nbytes": None,
         "output_snr": 26.0,
+        "sure_snr": 25.1,
         "metrics": None,
         "layers": layers,
         "notes": [],
@@ -260,6 +264,29 @@ def test_of_layers_that_lie_close_the_worst_is_named() -> None:
     near = {"good": 60.0, "third": 30.2, "worst": 30.0, "second": 30.1}
     plot = render(facts_of([layer_facts(*one) for one in near.items()])).split("<svg")[1].split("</svg>")[0]
     assert [name for name in near if f">{name}</text>" in plot] == ["worst"]
+
+
+def test_the_page_says_what_the_command_says() -> None:
+    """Bytes of files, what is expected of other data, how many layers are wider, and whole notes."""
+    facts = facts_of([layer_facts("conv", 30.0)])
+    facts["notes"] = [note := " ".join(["layers stay float"] * 12)]
+    page = render(facts)
+    for said in ("2.3 kB", "of files, 5.1 kB before", "probably 25.1 or more on other data", "1 of 1", note):
+        assert said in page
+    assert "on the data given" in render({**facts, "sure_snr": None})
+
+
+def test_the_page_shows_what_each_layer_does_to_the_outputs(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    """Also where no layer has to stay float; without data, only how coarsely weights are rounded is known."""
+    words = ["quantize", digits, "-o", tmp_path / "small", "--html", tmp_path / "page.html", "--json"]
+    data = ["--data", DEMO / "held_back.npz", "--samples", 4]
+    for mode in (["--weights", "int4"], ["--activations", "int8", "--snr", "none"]):
+        status, out, _ = armnet(*words, *mode, *data)
+        assert status == 0
+        assert all(row["alone"] for row in json.loads(out)["layers"])
+        assert "Low points do the most harm" in (tmp_path / "page.html").read_text()
+    assert armnet(*words)[0] == 0
+    assert "Low points are rounded most coarsely" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")

@@ -91,8 +91,8 @@ def test_a_pass_may_start_and_end_anywhere(net: Any) -> None:
     expected = whole["prob"].copy()
     assert list(net.forward(end="pool")) == ["pool"]
     net.blobs["data"].data[...] = 0
-    np.testing.assert_array_equal(net.forward(start="pool")["prob"], expected)
-    assert not np.array_equal(net.forward(start="data")["prob"], expected)
+    assert_close(net.forward(start="pool")["prob"], expected, terms=27)
+    assert not np.allclose(net.forward(start="data")["prob"], expected)
     with pytest.raises(RuntimeError, match="nowhere"):
         net.forward(end="nowhere")
     with pytest.raises(Exception, match="the net needs data; image are given"):
@@ -329,3 +329,124 @@ def test_a_net_written_in_python_is_caffes_text() -> None:
         L.ReLU(n.conv, no_such_field=1).to_proto()
     with pytest.raises(TypeError, match="takes tops of other layers, got str"):
         L.ReLU("conv")
+
+
+# Layers in Python
+
+
+LAYERS = """
+import numpy as np, armnet.standins.caffe as caffe
+
+class Twice(caffe.Layer):
+    def setup(self, bottom, top):
+        self.blobs.add_blob(1)
+        self.blobs[0].data[...] = float(self.param_str)
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].data.shape)
+    def forward(self, bottom, top):
+        top[0].data[...] = self.blobs[0].data[0] * bottom[0].data
+    def backward(self, top, propagate_down, bottom):
+        self.blobs[0].diff[0] += (top[0].diff * bottom[0].data).sum()
+        if propagate_down[0]:
+            bottom[0].diff[...] = self.blobs[0].data[0] * top[0].diff
+
+class Phase(caffe.Layer):
+    def reshape(self, bottom, top):
+        top[0].reshape()
+    def forward(self, bottom, top):
+        top[0].data[()] = self.phase
+
+class Rows(caffe.Layer):
+    def setup(self, bottom, top):
+        self.passes = 0
+    def reshape(self, bottom, top):
+        top[0].reshape(4, 3)
+        top[1].reshape(4)
+    def forward(self, bottom, top):
+        self.passes += 1
+        top[0].data[...] = np.arange(12).reshape(4, 3) / 10 + self.passes
+        top[1].data[...] = [1, 2, 3, 4]
+
+class Distance(caffe.Layer):
+    def reshape(self, bottom, top):
+        if bottom[0].count != bottom[1].count:
+            raise ValueError("sizes differ")
+        top[0].reshape(1)
+    def forward(self, bottom, top):
+        self.difference = bottom[0].data - bottom[1].data.reshape(bottom[0].shape)
+        top[0].data[...] = (self.difference**2).sum() / bottom[0].num / 2
+    def backward(self, top, propagate_down, bottom):
+        for sign, wanted, blob in zip((1, -1), propagate_down, bottom):
+            if wanted:
+                blob.diff[...] = (sign * self.difference / blob.num * top[0].diff[0]).reshape(blob.shape)
+"""
+
+
+@pytest.fixture
+def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with LAYERS."""
+    (tmp_path / "own_layers_of_a_test.py").write_text(LAYERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "own_layers_of_a_test"
+
+
+def test_a_layer_in_python_runs_forwards_and_backwards(own_layers: str, tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.data = L.Input(shape={"dim": [2, 3]})
+    n.out = L.Python(n.data, module=own_layers, layer="Twice", param_str="2")
+    spec = n.to_proto()
+    spec.force_backward = True
+    path, weights = tmp_path / "net.prototxt", str(tmp_path / "w.caffemodel")
+    path.write_text(str(spec))
+    net = caffe.Net(str(path), caffe.TEST)
+    x = RNG.rand(2, 3).astype(np.float32)
+    assert_close(net.forward(data=x)["out"], 2 * x)
+    assert_close(net.backward(out=np.ones((2, 3)))["data"], np.full((2, 3), 2, np.float32))
+    assert_close(net.params["out"][0].diff, x.sum().reshape(1), terms=6)
+    net.params["out"][0].data[...] = 3
+    net.save(weights)
+    again = caffe.Net(str(path), weights, caffe.TEST)
+    again.blobs["data"].reshape(1, 3)
+    assert_close(again.forward(data=x[:1])["out"], 3 * x[:1])
+
+
+def test_a_layer_in_python_knows_the_phase(own_layers: str, tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.phase = L.Python(module=own_layers, layer="Phase")
+    path = saved(n, tmp_path / "net.prototxt")
+    assert [float(caffe.Net(path, phase).forward()["phase"]) for phase in (caffe.TRAIN, caffe.TEST)] == [0, 1]
+
+
+def test_a_solver_learns_by_layers_in_python(own_layers: str, tmp_path: Path) -> None:
+    losses = []
+    for loss in ({"module": own_layers, "layer": "Distance", "loss_weight": 1}, None):
+        n = caffe.NetSpec()
+        n.data, n.label = L.Python(module=own_layers, layer="Rows", ntop=2)
+        n.fc = L.InnerProduct(n.data, num_output=1, weight_filler={"type": "constant", "value": 0.1})
+        n.flat = L.Reshape(n.fc, shape={"dim": [-1]})
+        n.loss = L.EuclideanLoss(n.flat, n.label) if loss is None else L.Python(n.flat, n.label, **loss)
+        net = saved(n, tmp_path / "net.prototxt")
+        (tmp_path / "solver.prototxt").write_text(
+            f'net: "{net}" base_lr: 0.01 lr_policy: "fixed" max_iter: 9 snapshot_after_train: false'
+        )
+        solver = caffe.get_solver(str(tmp_path / "solver.prototxt"))
+        found = []
+        for _ in range(3):
+            solver.step(1)
+            found.append(float(solver.net.blobs["loss"].data.ravel()[0]))
+        losses.append(found)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert losses[0][-1] < losses[0][0]
+
+
+def test_what_a_layer_in_python_raises_names_the_layer(own_layers: str, tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.a, n.b = L.Input(shape=[{"dim": [2, 3]}, {"dim": [2, 2]}], ntop=2)
+    for name, layer, problem in (
+        ("Distance", own_layers, "reshape raised ValueError: sizes differ"),
+        ("Nothing", own_layers, "has no attribute 'Nothing'"),
+        ("Distance", "no_such_module", "raised ModuleNotFoundError"),
+    ):
+        n.out = L.Python(n.a, n.b, module=layer, layer=name)
+        with pytest.raises(RuntimeError, match=rf"layer 'out' \(Python\).*{problem}"):
+            caffe.Net(saved(n, tmp_path / "net.prototxt"), caffe.TEST)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator
 
 import numpy as np
 import pytest
 
 pytest.importorskip("google.protobuf", reason="nets are written as messages")
 
-from armnet.standins import notes
+from armnet.standins import fusing, notes
 from armnet.standins.caffe2.proto import caffe2_pb2
 from armnet.standins.caffe2.python import core, utils, workspace
+from device_tests.suite.tolerance import assert_close
+
+RNG = np.random.RandomState(0)
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +148,146 @@ def test_other_devices_give_way_to_the_processor(caplog: Any, monkeypatch: Any) 
     assert len(caplog.messages) == 2
     assert all("changes nothing" in message for message in caplog.messages)
     assert (workspace.has_gpu_support, workspace.NumCudaDevices()) == (False, 0)
+
+
+# Nets that run again and again
+
+
+def layered(has_output: bool = True) -> Any:
+    """x -> conv -> relu, in place -> dropout that does nothing -> pool -> y, which may be said to be the output."""
+    net = core.Net("layered")
+    net.Conv(["x", "w", "b"], "conv", kernel=3, pad=1)
+    net.Relu("conv", "conv")
+    net.Dropout("conv", ["dropped", "mask"], is_test=1)
+    net.MaxPool("dropped", "pool", kernel=2, stride=2)
+    net.Sigmoid("pool", "y")
+    if has_output:
+        net.AddExternalOutput("y")
+    return net
+
+
+def feed_layered(seed: int, *names: str) -> None:
+    random = np.random.RandomState(seed)
+    for name, shape in {"x": (1, 2, 6, 6), "w": (3, 2, 3, 3), "b": (3,)}.items():
+        values = random.randn(*shape).astype(np.float32)
+        if name in names or not names:
+            workspace.FeedBlob(name, values)
+
+
+def expected_blobs(net: Any) -> Dict[str, Any]:
+    """The blobs of the workspace after the net ran once on its inputs, operator by operator, elsewhere."""
+    given = {name: workspace.FetchBlob(name) for name in ("x", "w", "b")}
+    here = workspace.CurrentWorkspace()
+    workspace.SwitchWorkspace("once", create_if_missing=True)
+    workspace.ResetWorkspace()
+    for name, value in given.items():
+        workspace.FeedBlob(name, value)
+    workspace.RunNetOnce(net.Proto())
+    found = {name: workspace.FetchBlob(name) for name in workspace.Blobs()}
+    workspace.SwitchWorkspace(here)
+    return found
+
+
+def network_of(net: Any) -> Any:
+    return workspace._space().nets[net.Name()]._network
+
+
+@pytest.mark.parametrize("has_output", [True, False])
+@pytest.mark.parametrize("unfused", [1, 16])
+def test_a_net_that_runs_again_and_again_gives_what_it_gives_once(
+    has_output: bool, unfused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fusing, "_UNFUSED_RUNS", unfused)
+    net = layered(has_output)
+    feed_layered(0)
+    workspace.CreateNet(net)
+    changes = ["x", "", "x", "w", "", "b", "x", "", "x"]
+    for seed, changed in enumerate(changes):
+        if changed:
+            feed_layered(seed, changed)
+        workspace.RunNet(net)
+        expected = expected_blobs(net)
+        names = list(expected) if seed % 3 == 2 else ["y", "conv"][: 1 + seed % 2]
+        if seed == 4:
+            feed_layered(99, "x", "w")  # what is read later is still what the run gave
+        for name in names:
+            if name in ("x", "w") and seed == 4:
+                continue
+            assert_close(workspace.FetchBlob(name), expected[name], terms=18)
+    assert network_of(net) is not None
+
+
+def test_a_blob_that_is_fed_after_a_run_is_what_was_fed() -> None:
+    net = layered()
+    feed_layered(0)
+    workspace.CreateNet(net)
+    for _ in range(3):
+        workspace.RunNet(net)
+    assert network_of(net) is not None
+    workspace.FeedBlob("pool", np.zeros((1, 3, 3, 3), np.float32))
+    workspace.FeedBlob("conv", np.ones(2, np.float32))
+    assert workspace.FetchBlob("dropped").shape == (1, 3, 6, 6)
+    assert not workspace.FetchBlob("pool").any()
+    assert workspace.FetchBlob("conv").tolist() == [1, 1]
+
+
+def test_other_nets_read_what_a_net_would_have_left() -> None:
+    net, after, once = layered(), core.Net("after"), core.Net("once")
+    after.Scale("pool", "more", scale=2.0)
+    once.Scale("conv", "most", scale=3.0)
+    feed_layered(0)
+    for one in (net, after):
+        workspace.CreateNet(one)
+    for seed in range(4):
+        feed_layered(seed, "x")
+        workspace.RunNet(net)
+        workspace.RunNet(after)
+        expected = expected_blobs(net)
+        workspace.RunNetOnce(once)
+        assert_close(workspace.FetchBlob("more"), 2 * expected["pool"], terms=18)
+        assert_close(workspace.FetchBlob("most"), 3 * expected["conv"], terms=18)
+
+
+@pytest.mark.parametrize("type", ["writes what it reads", "is random", "counts", "prints"])
+def test_nets_that_do_more_run_operator_by_operator(type: str) -> None:
+    net = core.Net("more")
+    net.Relu("x", "y")
+    if type == "writes what it reads":
+        net.Scale("x", "x", scale=2.0)
+    elif type == "is random":
+        net.Dropout("y", ["z", "mask"], ratio=0.5, is_test=0)
+    elif type == "counts":
+        net.Iter([], "count")
+    else:
+        net.Print("y", [])
+    workspace.FeedBlob("x", np.ones(1, np.float32))
+    workspace.CreateNet(net)
+    for _ in range(4):
+        workspace.RunNet(net)
+    assert network_of(net) is None
+    if type == "writes what it reads":
+        assert workspace.FetchBlob("x").tolist() == [16]
+    if type == "counts":
+        assert workspace.FetchBlob("count").tolist() == [4]
+
+
+def test_a_predictor_that_runs_often_gets_fused_operators() -> None:
+    init, net = core.Net("init"), layered()
+    for name, shape in {"w": [3, 2, 3, 3], "b": [3]}.items():
+        init.GivenTensorFill([], name, shape=shape, values=RNG.randn(int(np.prod(shape))).astype(np.float32))
+    predictor = workspace.Predictor(init.Proto(), net.Proto())
+    x = RNG.randn(1, 2, 6, 6).astype(np.float32)
+    first = predictor.run([x])[0]
+    for _ in range(fusing._UNFUSED_RUNS):
+        assert_close(predictor.run({"x": x})[0], first, terms=18)
+    assert predictor._running._fused is not None
+
+
+def test_a_predictor_whose_net_keeps_a_state_goes_on_with_it() -> None:
+    init, net = core.Net("init"), core.Net("sums")
+    init.ConstantFill([], "total", shape=[1], value=0.0)
+    net.Add(["total", "x"], "total")
+    net.AddExternalOutput("total")
+    predictor = workspace.Predictor(init.Proto(), net.Proto())
+    found = [float(predictor.run([np.ones(1, np.float32)])[0][0]) for _ in range(fusing._UNFUSED_RUNS + 4)]
+    assert found == list(range(1, fusing._UNFUSED_RUNS + 5))

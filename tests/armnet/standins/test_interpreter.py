@@ -67,6 +67,22 @@ def test_intermediate_tensors_are_kept_when_asked(adder: bytes) -> None:
         plain.get_tensor(2)
 
 
+def test_weights_that_the_file_computes_of_others_are_no_obstacle() -> None:
+    model = Model()
+    x, y, z = model.input("x", (1, 4, 4, 2)), model.tensor("y", (1, 4, 4, 3)), model.tensor("z", (1, 4, 4, 3))
+    filters, halves = model.tensor("w", (3, 1, 1, 2)), model.constant("half", np.ones((3, 1, 1, 2), np.float16))
+    model.operator("DEQUANTIZE", [halves], [filters], version=3)
+    model.operator("CONV_2D", [x, filters, -1], [y], "Conv2DOptions", Padding=0, StrideW=1, StrideH=1)
+    model.operator("RELU", [y], [z])
+    with pytest.warns(UserWarning, match="preserve_all_tensors"):
+        interpreter = Interpreter(model_content=model.to_bytes([z]), experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(x, np.full((1, 4, 4, 2), -3, np.float32))
+    interpreter.invoke()
+    assert interpreter.get_tensor(y).tolist() == np.full((1, 4, 4, 3), -6).tolist()
+    assert not interpreter.get_tensor(z).any()
+
+
 def test_signatures_run_their_own_graphs(adder: bytes) -> None:
     interpreter = Interpreter(model_content=adder)
     assert interpreter.get_signature_list() == {

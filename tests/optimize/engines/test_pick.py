@@ -12,7 +12,7 @@ from optimize.engines.accuracy import relative_error, results
 from optimize.engines.error_budget import Budget, find_limits
 from optimize.engines.measure import promising
 from optimize.engines.measure_hints import open_hints
-from optimize.engines.options import Option, Options, options_of
+from optimize.engines.options import Option, Options, options_alone, options_of
 from optimize.engines.sample_inputs import drawn
 from optimize.engines.trials import Trials
 from optimize.rewriting.shapes import sample_specs
@@ -73,7 +73,29 @@ def test_operators_that_run_as_one_step_have_no_options_of_their_own(monkeypatch
     with Predictor(pair, threads=1) as predictor:
         assert [step.op.type for step in predictor.plan().steps if step.index == 2] == ["SeparableBlock"]
     assert [one.place for one in options_of(pair, sample_specs(pair.inputs))] == [3]
+    assert [one.place for one in options_alone(pair, sample_specs(pair.inputs))] == [0, 1, 2, 3]
     assert [op.type for op in pick_engines(pair, accuracy=1e-9).predict_net.op] == ["Conv"] * 4
+
+
+def test_the_options_of_operators_alone_need_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = convolutions()
+    specs = sample_specs(pair.inputs)
+    planned = options_of(pair, specs)
+    monkeypatch.delattr("optimize.engines.options.Predictor")
+    alone = options_alone(pair, specs)
+    assert [(one.place, one.open, one.refused) for one in alone] == [
+        (one.place, one.open, one.refused) for one in planned
+    ]
+
+
+def test_blobs_that_the_net_overwrites_are_not_constant_for_options_alone() -> None:
+    text = 'net "": x, w -> y, w\n Conv(x, w) -> y  kernel=3  pad=1\n Relu(w) -> w'
+    pair = pair_of(text, {"w": np.ones((CHANNELS, CHANNELS, 3, 3), np.float32)}, {"x": SHAPE})
+    specs = sample_specs(pair.inputs)
+    state, planned = options_alone(pair, specs)[0], options_of(pair, specs)[0]
+    assert (state.open, state.refused) == (planned.open, planned.refused)
+    assert state.inputs[1] is not None
+    assert state.inputs[1].value is None
 
 
 def pooled() -> Pair:

@@ -43,27 +43,40 @@ def test_all_parts_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_ratio_that_varies_from_sample_to_sample_must_be_higher(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of samples with ratios of 24 to 36 dB, 27 dB together, others may well have 25."""
-    spread = [(1e3, 10 ** (db / 10)) for db in (-6.0, -3.0, 0.0, 3.0, 6.0)]
+    """Of samples with ratios of 24 to 36 dB, 27 dB together, others may well have 25: one in twenty sets of eight lies
+    so far below."""
+    spread = [(1e3, 10 ** (db / 10)) for db in (-6.0, -2.0, 2.0, 6.0)]
     judged = of(monkeypatch, [spread, spread], 27.0)
     found, sure = judged.ratio(Floats())
     assert found == pytest.approx(30 - 10 * math.log10(np.mean([noise for _, noise in spread])))
-    drawn = np.random.default_rng(0).choice([noise for _, noise in spread], (4000, 10)).mean(axis=1)
-    assert found - sure == pytest.approx(np.std(10 * np.log10(drawn)), rel=0.1)
+    drawn = np.random.default_rng(0).choice([noise for _, noise in spread], (4000, 8)).mean(axis=1)
+    assert found - sure == pytest.approx(judge.STUDENT * np.std(10 * np.log10(drawn)), rel=0.1)
     assert not judged.good(Floats())
     assert of(monkeypatch, [spread, spread], sure).good(Floats())
 
 
-def test_what_few_samples_promise_is_seldom_more_than_many_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ratios spread by 7 dB around 30 dB: a few hard samples, of which 28 need not hold one, make most of the noise."""
+def test_crops_of_a_photo_say_no_more_than_the_photo(monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = [(1e3, 10 ** (db / 10)) for db in (-6.0, 1.0, -3.0, 0.0, 2.0, -1.0, 3.0, 6.0)]
+    crops = [photo for photo in photos for _ in range(4)]
+    once = of(monkeypatch, [photos[:4], photos[4:]], 25.0).ratio(Floats())
+    assert of(monkeypatch, [crops[:16], crops[16:]], 25.0).ratio(Floats()) == pytest.approx(once)
+
+
+@pytest.mark.parametrize(("photo", "crop", "crops"), [(0.0, 5.0, 1), (4.0, 4.0, 4)])
+def test_what_few_samples_promise_is_seldom_more_than_many_give(
+    monkeypatch: pytest.MonkeyPatch, photo: float, crop: float, crops: int
+) -> None:
+    """Ratios spread from photo to photo and from crop to crop: a few hard samples, of which 28 need not hold one, make
+    most of the noise."""
     rng = np.random.default_rng(0)
-    many = 10 * math.log10(1e3 / (10 ** (rng.normal(0, 7, 1_000_000) / 10)).mean())
+    many = 10 * math.log10(1e3 / (10 ** (rng.normal(0, math.hypot(photo, crop), 1_000_000) / 10)).mean())
     promises = []
-    for _ in range(200):
-        drawn = [(1e3, 10 ** (db / 10)) for db in rng.normal(0, 7, 28)]
+    for _ in range(400):
+        spread = np.repeat(rng.normal(0, photo, 28 // crops), crops) + rng.normal(0, crop, 28)
+        drawn = [(1e3, 10 ** (db / 10)) for db in spread]
         promises.append(of(monkeypatch, [drawn[:14], drawn[14:]], 25.0).ratio(Floats()))
-    assert np.mean([found > many for found, _ in promises]) > 0.6
-    assert np.mean([sure > many for _, sure in promises]) < 0.4
+    assert np.mean([found > many for found, _ in promises]) > 0.5
+    assert np.mean([sure > many for _, sure in promises]) < 0.25
 
 
 def test_outputs_that_are_equal_on_all_samples_but_one_are_no_reason_for_no_end_of_doubt(

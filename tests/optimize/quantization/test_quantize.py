@@ -155,6 +155,29 @@ def test_a_ratio_is_reached_by_keeping_the_fewest_layers_in_float(pair: Pair) ->
     assert {"tflite.QuantizedConv", "tflite.Dequantize"} & set(types(mixed))
 
 
+def test_int16_is_advised_where_it_keeps_layers_on_integers(pair: Pair) -> None:
+    narrow, wide, few = QuantizationReport(), QuantizationReport(), QuantizationReport()
+    quantize(pair, samples(16), activations="int8", snr=49.0, report=narrow)
+    assert sum(row.choice.activations == "float32" for row in narrow.layers) >= len(narrow.layers) / 2
+    assert any("with --activations int16, few or no layers would stay float" in note for note in narrow.notes)
+    quantize(pair, samples(16), activations="int16", snr=49.0, report=wide)
+    assert {row.choice.activations for row in wide.layers} == {"int16"}
+    quantize(pair, samples(16), activations="int8", snr=40.0, report=few)
+    assert any("1 of 4 layers stay float" in note for note in few.notes)
+    assert not any("int16" in note for note in few.notes)
+
+
+def test_each_layer_alone_is_measured_where_none_stays_float(pair: Pair) -> None:
+    """As for the page of ``armnet quantize``. Whatever is quantised alone does less than all together."""
+    for options in ({"activations": "int8", "snr": -math.inf}, {"weights": "int4"}):
+        report, plain = QuantizationReport(each_layer=True), QuantizationReport()
+        quantize(pair, samples(4), report=report, **options)  # type: ignore[arg-type]
+        quantize(pair, samples(4), report=plain, **options)  # type: ignore[arg-type]
+        assert report.output_snr is not None
+        assert all(row.alone is not None and row.alone > report.output_snr for row in report.layers)
+        assert [row._replace(alone=None) for row in report.layers] == plain.layers
+
+
 def test_layers_that_compute_on_floats_keep_int8_weights_where_that_is_enough() -> None:
     """The blob in the middle is too wide for eight bits; the weights are not."""
     text = """net "wide": x, w1, up, w2, down -> y
@@ -187,7 +210,7 @@ def test_outputs_that_would_be_noise_keep_layers_in_float() -> None:
     report = QuantizationReport()
     mixed = quantize(offset(), samples(4), activations="int8", report=report)
     assert snr(offset(), mixed) > 25
-    assert any("layers stay float: without, the worst output" in note for note in report.notes)
+    assert any("layers stay float; otherwise the worst output" in note for note in report.notes)
     assert any("no layer computes on integers" in note and "--snr none" in note for note in report.notes)
     report = QuantizationReport()
     taken = quantize(offset(), samples(4), activations="int8", snr=-math.inf, report=report)
@@ -205,7 +228,7 @@ def test_a_noisy_output_is_reported_unless_it_was_asked_for(pair: Pair, monkeypa
     for options, warned in cases:
         report = QuantizationReport()
         quantize(pair, samples(4), activations="int8", report=report, **options)
-        assert any("look at what the pair answers" in note for note in report.notes) == warned
+        assert any("check the pair's answers" in note for note in report.notes) == warned
 
 
 @pytest.mark.parametrize(
@@ -275,7 +298,7 @@ def test_layers_stay_float_until_the_pair_is_accepted(pair: Pair) -> None:
     floats = [row for row in report.layers if row.choice.activations == "float32"]
     assert 0 < len(floats) < len(report.layers)
     assert all(row.reason for row in floats)
-    with pytest.raises(UsageError, match="does not meet the demands even with all of its"):
+    with pytest.raises(UsageError, match="does not meet the demands even with all of its 4 layers"):
         quantize(pair, samples(4), activations="int8", accept=lambda candidate: False)
 
 

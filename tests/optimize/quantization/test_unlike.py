@@ -58,7 +58,7 @@ def test_they_choose_no_ranges_and_the_report_names_them(pair: Pair) -> None:
     without = quantize(pair, samples(10), **options)
     assert small.predict_net.to_bytes() == without.predict_net.to_bytes()
     assert report.notes[0].startswith("2 of 12 samples are left out (number 11, 12)")
-    assert "ranges come from 10 sample(s) alone, and data unlike them" in report.notes[1]
+    assert "ranges come from only 10 sample(s), so other data" in report.notes[1]
     wide = quantize(pair, with_odd(10, 2), report=explicit, calibration="minmax", **options)
     assert wide.predict_net.to_bytes() != without.predict_net.to_bytes()
     assert not any("left out" in note for note in explicit.notes)
@@ -68,10 +68,10 @@ def test_the_report_names_them_when_layers_stay_float(pair: Pair) -> None:
     report = QuantizationReport()
     quantize(pair, with_odd(10, 2), activations="int8", snr=60, report=report)
     assert [note for note in report.notes if "left out" in note]
-    assert [note for note in report.notes if "layers stay float: without" in note]
+    assert [note for note in report.notes if "layers stay float; otherwise" in note]
 
 
 def test_a_single_sample_is_enough_and_the_report_says_that_it_is_little(pair: Pair) -> None:
     report = QuantizationReport()
     quantize(pair, samples(1), activations="int8", report=report)
-    assert report.notes[0].startswith("ranges come from 1 sample(s) alone")
+    assert report.notes[0].startswith("the ranges come from only 1 sample(s)")

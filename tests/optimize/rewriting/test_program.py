@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Sequence, Tuple, Union
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optimize import pipeline
+from optimize.rewriting import shapes as shapes_module
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
@@ -47,6 +49,19 @@ def with_branch(net: NetDef) -> NetDef:
     branch = NetDef("branch", (OperatorDef("Copy", (blob,), ("copied",)),), (), ("copied",))
     args = tuple(Argument.of(name, branch) for name in ("then_net", "else_net"))
     return net.replace(op=(*net.op, OperatorDef("If", ("x",), ("copied",), args)))
+
+
+@pytest.mark.parametrize(("shape", "times"), [((2, 3), 1), (("n", 3), 4)])
+def test_shapes_are_inferred_once_for_each_choice_of_sizes(
+    monkeypatch: pytest.MonkeyPatch, shape: Tuple[Union[int, str], ...], times: int
+) -> None:
+    asked = []
+    inferred = shapes_module._infer
+    monkeypatch.setattr(shapes_module, "_infer", lambda op, inputs: asked.append(inputs) or inferred(op, inputs))
+    program = Program.of(pair_of('net "": x -> y\n Relu(x) -> y', shapes={"x": shape}))
+    assert program.specs("y") == program.specs("x")
+    assert not program.inference_refusals
+    assert len(asked) == times
 
 
 def test_a_blob_stays_known_if_it_takes_the_place_of_one_that_is_not() -> None:

@@ -131,7 +131,7 @@ def test_random_nets_in_tiles_with_borders(drawn: RandomNet) -> None:
 
 def test_random_nets_with_merges_in_front_of_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are merged here whether it is faster or not."""
-    monkeypatch.setattr(merging, "time_together", lambda merge: least_time(merge.step) / 100)
+    monkeypatch.setattr(merging, "time_together", lambda merge, known: least_time(merge.step, known) / 100)
     merged: Dict[str, int] = Counter()
 
     @settings(max_examples=120)

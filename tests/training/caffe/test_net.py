@@ -292,5 +292,5 @@ def test_layers_without_a_way_back_run_forwards() -> None:
     assert_close(net.forward(x=x)["p"], 2 * expected, terms=3)
     with pytest.raises(ExportError, match="no such layer can be trained"):
         Net(text, phase="TRAIN")
-    with pytest.raises(ExportError, match=r"layer 'p' \(Python\): armnet has no such layer type"):
-        Net(text.replace('"Permute"', '"Python"'), weights.SerializeToString())
+    with pytest.raises(ExportError, match=r"layer 'p' \(Nothing\): armnet has no such layer type"):
+        Net(text.replace('"Permute"', '"Nothing"'), weights.SerializeToString())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
@@ -73,6 +74,15 @@ class Layer:
     def forward(self, *bottoms: Any, **_: Any) -> List[Array]:
         """The tops."""
         raise NotImplementedError
+
+    def trial(self, *bottoms: Any, **_: Any) -> List[Array]:
+        """Arrays of the shapes that the tops have for these bottoms; the layer and its parameters stay as they are. A
+        layer that takes its time gives the shapes without computing."""
+        before = [blob.data.copy() for blob in self.blobs]
+        tops = copy(self).forward(*bottoms)
+        for blob, values in zip(self.blobs, before):
+            blob.data[...] = values
+        return tops
 
     def backward(self, *diffs: Any, **_: Any) -> Diffs:
         """The gradients of the bottoms, from those of the tops; those of the parameters are added to their diffs.

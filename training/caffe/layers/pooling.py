@@ -126,13 +126,20 @@ def _count(n: int, kernel: int, stride: int, pad: int, down: bool) -> int:
 
 @layer("Pooling")
 class Pooling(Layer):
-    def forward(self, x: Array) -> List[Array]:
+    def _pool(self, x: Array) -> Pool:
         mode = self.param("pooling_param").pool
         self.require(mode in (MAX, AVE), "stochastic pooling runs on GPUs alone")
         self.require(x.ndim == 4, "needs pictures (N, C, H, W)")
-        self.pool = Pool(windows_of(self, x), mode)
         self.require(mode == MAX or len(self.proto.top) == 1, "means have no places")
+        return Pool(windows_of(self, x), mode)
+
+    def forward(self, x: Array) -> List[Array]:
+        self.pool = self._pool(x)
         return [self.pool.forward(x), *([self.pool.places()] if len(self.proto.top) > 1 else [])]
+
+    def trial(self, x: Array) -> List[Array]:
+        y = np.zeros((*x.shape[:-2], *self._pool(x).windows.output), np.float32)
+        return [y] * max(1, min(len(self.proto.top), 2))
 
     def backward(self, dy: Array, *_: Array) -> Diffs:
         if self.pool.mode == MAX and (self.pool.winner < 0).any():

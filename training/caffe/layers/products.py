@@ -70,6 +70,11 @@ class _Convolving(_Sliding):
         tops = [self.run(x, *(blob.data for blob in self.blobs))[0] for x in self.bottoms]
         return [y.reshape(*outer, *y.shape[1:]) for y, outer in zip(tops, self.outer)]
 
+    def trial(self, *bottoms: Array) -> List[Array]:
+        rows = [x.reshape(-1, *x.shape[self.at :]) for x in bottoms]
+        tops = [self.run.trial(x, *(blob.data for blob in self.blobs))[0] for x in rows]
+        return [y.reshape(*x.shape[: self.at], *y.shape[1:]) for x, y in zip(bottoms, tops)]
+
     def backward(self, *diffs: Array) -> Diffs:
         found: List[Array] = []
         for x, shape, given in zip(self.bottoms, self.shapes, diffs):
@@ -130,16 +135,26 @@ class InnerProduct(Layer):
         if param.bias_term:
             self.add_blob((param.num_output,), param.bias_filler)
 
-    def forward(self, x: Array) -> List[Array]:
+    def _rows(self, x: Array) -> Array:
+        at = self.axis(self.param("inner_product_param").axis, x.ndim)
+        rows = x.reshape(int(np.prod(x.shape[:at])), -1)
+        self.require(rows.shape[1] in self.blobs[0].shape, f"the input has {rows.shape[1]} values a row")
+        return rows
+
+    def _top(self, x: Array, y: Array) -> List[Array]:
         param = self.param("inner_product_param")
-        at = self.axis(param.axis, x.ndim)
-        self.shape, self.rows = x.shape, x.reshape(int(np.prod(x.shape[:at])), -1)
-        weights = self.blobs[0].data
-        self.require(self.rows.shape[1] in weights.shape, f"the input has {self.rows.shape[1]} values a row")
+        return [y.reshape(*x.shape[: self.axis(param.axis, x.ndim)], param.num_output)]
+
+    def forward(self, x: Array) -> List[Array]:
+        param, weights = self.param("inner_product_param"), self.blobs[0].data
+        self.shape, self.rows = x.shape, self._rows(x)
         y = self.rows @ (weights if param.transpose else weights.T)
         if param.bias_term:
             y = y + self.blobs[1].data
-        return [y.reshape(*x.shape[:at], param.num_output)]
+        return self._top(x, y)
+
+    def trial(self, x: Array) -> List[Array]:
+        return self._top(x, np.zeros((len(self._rows(x)), self.param("inner_product_param").num_output), np.float32))
 
     def backward(self, dy: Array) -> Diffs:
         param = self.param("inner_product_param")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from exporter.caffe.weights import TrainedBlob
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
 from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.pair.pair import Pair
 from training.caffe.layers.layer import Layer
 
 Shapes = Tuple[Tuple[int, ...], ...]
@@ -42,11 +43,28 @@ class Translated(Layer):
         proto.CopyFrom(self.proto)
         proto.bottom[:] = [f"x{number}" for number in range(len(shapes))]
         proto.top[:] = [f"y{number}" for number in range(len(self.proto.top))]
-        source: Any = message_class("LayerParameter")(name="inputs", type="Input", top=proto.bottom)
-        for shape in shapes:
-            source.input_param.shape.add().dim.extend(shape)
-        trained = [TrainedBlob(values.shape, values.reshape(-1)) for values in weights]
-        net = CaffeNet(proto.name, [source, proto], list(proto.top))
-        builder, inputs = translated(net, {proto.name: trained} if trained else {})
-        infos = [TensorInfo(name, None, "float32") for name in proto.top]
-        return Predictor(builder.pair(proto.name, inputs, infos, {}), threads=1)
+        inputs = dict(zip(proto.bottom, shapes))
+        return Predictor(network_of(proto.name, inputs, [(proto, weights)], list(proto.top)), threads=1)
+
+
+def network_of(
+    name: str,
+    inputs: Mapping[str, Sequence[int]],
+    layers: Sequence[Tuple[Any, Sequence[Array]]],
+    outputs: Sequence[str],
+) -> Pair:
+    """Layers, each with its parameters, as the exporter translates them; the weights keep their memory.
+
+    inputs: the shapes of what comes from outside; the sizes of batches and pictures are left open. ExportError for what
+    cannot be translated.
+    """
+    source: Any = message_class("LayerParameter")(name="inputs", type="Input", top=list(inputs))
+    for shape in inputs.values():
+        source.input_param.shape.add().dim.extend(shape)
+    trained = {
+        proto.name: [TrainedBlob(values.shape, values.reshape(-1)) for values in weights]
+        for proto, weights in layers
+        if weights
+    }
+    builder, given = translated(CaffeNet(name, [source, *(proto for proto, _ in layers)], outputs), trained)
+    return builder.pair(name, given, [TensorInfo(one, None, "float32") for one in outputs], {})

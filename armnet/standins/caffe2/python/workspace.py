@@ -6,33 +6,25 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
+from armnet.standins.caffe2.python.made import MadeNet, Space
 from armnet.standins.caffe2.python.nets import net_of
 from armnet.standins.caffe2.python.plans import Plan, PlanRun
 from armnet.standins.caffe2.python.utils import Caffe2TensorToNumpyArray
 from armnet.standins.failures import raised_as
+from armnet.standins.fusing import Fusing
 from armnet.standins.notes import Standin
 from runtime_arm.errors import UsageError
-from runtime_arm.execution.predictor import Predictor as Running
-from runtime_arm.execution.workspace import Workspace
-from runtime_arm.netdef import Array, NetDef
+from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 
 has_gpu_support = has_cuda_support = has_hip_support = False
 
 
-class _Space:
-    """A workspace: its blobs, and the nets that were made in it."""
-
-    def __init__(self) -> None:
-        self.blobs = Workspace()
-        self.nets: Dict[str, NetDef] = {}
-
-
-_spaces: Dict[str, _Space] = {"default": _Space()}
+_spaces: Dict[str, Space] = {"default": Space()}
 _current = "default"
 
 
-def _space() -> _Space:
+def _space() -> Space:
     return _spaces[_current]
 
 
@@ -41,7 +33,7 @@ def _space() -> _Space:
 
 def ResetWorkspace(root_folder: Optional[str] = None) -> bool:
     """Forget every blob and net of the current workspace."""
-    _spaces[_current] = _Space()
+    _spaces[_current] = Space()
     return True
 
 
@@ -51,7 +43,7 @@ def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
     if name not in _spaces:
         if not create_if_missing:
             raise RuntimeError(f"there is no workspace {name!r}; give create_if_missing=True")
-        _spaces[name] = _Space()
+        _spaces[name] = Space()
     _current = name
 
 
@@ -86,14 +78,14 @@ def FeedBlob(name: Any, arr: Any, device_option: Any = None) -> bool:
     if hasattr(arr, "data_type") and hasattr(arr, "dims"):
         arr = Caffe2TensorToNumpyArray(arr)
     with raised_as(RuntimeError):
-        _space().blobs.feed(str(name), np.array(arr, dtype=object if np.asarray(arr).dtype.kind in "SU" else None))
+        _space().feed(str(name), np.array(arr, dtype=object if np.asarray(arr).dtype.kind in "SU" else None))
     return True
 
 
 def FetchBlob(name: Any) -> Any:
     """A copy of a blob. RuntimeError if there is none of this name."""
     with raised_as(RuntimeError):
-        found = _space().blobs.fetch(str(name))
+        found = _space().fetch(str(name))
     return found.copy() if isinstance(found, np.ndarray) else found
 
 
@@ -104,12 +96,12 @@ def FetchBlobs(names: Sequence[Any]) -> List[Any]:
 
 def HasBlob(name: Any) -> bool:
     """Whether there is a blob of this name."""
-    return _space().blobs.has(str(name))
+    return _space().has(str(name))
 
 
 def Blobs() -> List[str]:
     """The names of the blobs, sorted."""
-    return _space().blobs.blobs()
+    return _space().blobs()
 
 
 class _BlobsByName:
@@ -140,7 +132,7 @@ blobs = _BlobsByName()
 def RunNetOnce(net: Any) -> bool:
     """Run a net on the blobs. RuntimeError with armnet's reason if it cannot run."""
     with raised_as(RuntimeError):
-        _space().blobs.run_net_once(net_of(net))
+        _space().run_once(net_of(net))
     return True
 
 
@@ -169,7 +161,7 @@ def CreateNet(net: Any, overwrite: bool = False, input_blobs: Optional[Sequence[
     for name in input_blobs or ():
         if not HasBlob(name):
             FeedBlob(name, np.zeros(0, np.float32))
-    _space().nets[made.name] = made
+    _space().nets[made.name] = MadeNet(made)
     return True
 
 
@@ -181,7 +173,7 @@ def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
             if called not in _space().nets:
                 raise UsageError(f"there is no net {called!r}; CreateNet makes one")
             for _ in range(num_iter):
-                _space().blobs.run_net_once(_space().nets[called])
+                _space().run(called)
     except RuntimeError:
         if allow_fail:
             return False
@@ -193,7 +185,7 @@ def RunPlan(plan_or_step: Any) -> bool:
     """Run a plan, or a step. RuntimeError with armnet's reason if a net cannot run."""
     plan = plan_or_step if hasattr(plan_or_step, "Steps") else Plan(plan_or_step)
     with raised_as(RuntimeError):
-        PlanRun(plan, _space().blobs, net_of)
+        PlanRun(plan, _space().settled(), net_of)
     return True
 
 
@@ -209,7 +201,7 @@ class Predictor(Standin):
 
     def __init__(self, init_net: Any, predict_net: Any):
         with raised_as(RuntimeError):
-            self._running = Running(Pair.from_nets(net_of(init_net), net_of(predict_net)))
+            self._running = Fusing(Pair.from_nets(net_of(init_net), net_of(predict_net)))
 
     def run(self, inputs: Union[Mapping[Any, Any], Sequence[Any]]) -> List[Array]:
         """The outputs, of inputs in the net's order or by name."""

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from optimize.passes.folding.fold_constants import FREE_NBYTES, PASS
+from optimize.rewriting.program import Program
+from optimize.rewriting.report import Recorder, Report
+from optimize.rewriting.rewrite import run_passes
 from runtime_arm.pair.metadata import TensorInfo
+from runtime_arm.registry import shape_inference
 from tests.optimize.kinds import of_constants
 from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, pair_of, refusals
 
@@ -60,6 +64,19 @@ def test_fills_and_views_become_weights() -> None:
 )
 def test_operators_that_are_not_constant_or_too_large_stay(net: str, reason: str) -> None:
     assert reason in refusals(PASS, net, W)
+
+
+def test_what_is_too_large_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = []
+    evaluated = shape_inference._evaluated
+    monkeypatch.setattr(shape_inference, "_evaluated", lambda *of: computed.append(of[1].type) or evaluated(*of))
+    net = f'net "": x, w -> y\n Tile(w) -> t  tiles={FREE_NBYTES}  axis=0\n Relu(w) -> r\n Add(t, r) -> y'
+    program = Program.of(pair_of(net, W))
+    computed.clear()
+    report = Report()
+    run_passes(program, [PASS], Recorder(report))
+    assert computed == ["Relu"]
+    assert report.refused[0].reason == f"the result takes {24 * FREE_NBYTES:,} bytes, its inputs 24"
 
 
 def test_state_is_not_constant() -> None:

@@ -63,7 +63,7 @@ def test_behind_a_loop_nothing_computes_with_sizes() -> None:
     loop = f'onnx.Loop(one, "", x) -> z  body={{\n {body}\n }}'
     text = RANGE.replace("(x)", "(z)").replace("(x,", "(z,").replace("-> y\n", f"-> y\n {loop}\n", 1)
     pair = pair_of(text, WEIGHTS, {"x": (2, 3)})
-    result = untangled(pair, pair.inputs, {}, Recorder())
+    result = untangled(pair, pair.inputs, {}, Recorder())[0]
     assert [op.full_type for op in result.predict_net.op] == ["Concat", "onnx.Mul"]
     x = np.random.default_rng(2).standard_normal((2, 3)).astype(np.float32)
     for each in (result, optimize(pair)):

@@ -14,12 +14,14 @@ from device_tests.suite.tiled_kernels import described, run_option, tiled_option
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.tiled import columns, depthwise, epilogue, pool, stem, strips, winograd
-from runtime_arm.engines.tiled.options import Option, conversion
+from runtime_arm.engines.tiled.options import KnownOptions, Option, conversion
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.layouts import Planes, Tiles
 from runtime_arm.registry.schema import lookup, registered
+from runtime_arm.registry.shape_inference import infer_operator
+from runtime_arm.registry.specs import TensorSpec
 from tests.support.tiles import tiles_everywhere
 
 Problem = Tuple[OperatorDef, List[Any], Tuple[int, ...]]
@@ -515,3 +517,24 @@ def test_stems_write_planes_and_pointwise_convolutions_read_them(type: str, stri
     pointwise = OperatorDef.of(type, ["X", "W", "b"], ["Y"], kernel=1)
     options = assert_options_agree((pointwise, [normal(1, 24, 30, 28), normal(32, 24, 1, 1), normal(32)], (1, 2)), 2)
     assert any(isinstance(option.inputs[0], Planes) for option in options)
+
+
+def test_convolutions_that_are_alike_have_their_options_made_once() -> None:
+    known = KnownOptions()
+
+    def found(op: OperatorDef, x: Any, w: Any, is_constant: bool = True) -> Any:
+        inputs = [TensorSpec(x.shape, x.dtype), TensorSpec(w.shape, w.dtype, w if is_constant else None)]
+        schema, outputs = infer_operator(op, inputs)
+        return known.of(op, inputs, outputs, schema.choose(op, inputs, outputs)[0])
+
+    def conv(name: str, **arguments: Any) -> OperatorDef:
+        return OperatorDef.of("Conv", [name, f"{name}_w"], [f"{name}_y"], kernel=3, **arguments)
+
+    x, w = normal(1, 8, 12, 12), normal(8, 8, 3, 3)
+    first = found(conv("a", pad=1), x, w)
+    assert first
+    assert found(conv("b", pad=1), x, 2 * w) is first
+    assert found(conv("c", pad=1), normal(1, 8, 12, 13), w) is not first
+    assert found(conv("d", pad=1, engine="!WINOGRAD"), x, w) is not first
+    assert found(conv("e"), x, w) is not first
+    assert found(conv("f", pad=1), x, w, is_constant=False) == []
