@@ -6,7 +6,7 @@
     with armnet.Predictor(pair) as predictor:
         outputs = predictor.run([x])
 
-With NumPy alone, as on a device:
+With only NumPy, as on a device:
 
 open              a Model of any model: ``armnet.open("ssd.tflite").predict("cats.jpg")`` gives typed results
 Predictor         runs a pair: ``Predictor(pair).run({"data": x})``

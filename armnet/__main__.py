@@ -16,7 +16,7 @@ from runtime_arm.version import VERSION
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Runs one command; returns its exit status, 2 after one line on stderr for a mistake in what was asked."""
+    """Runs one command; returns its exit status: 2, after one line on stderr, for a user's mistake."""
     words = sys.argv[1:] if argv is None else argv
     gc.set_threshold(LIVELY)
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", BLAS_PATIENCE)
@@ -43,7 +43,7 @@ def _run(words: List[str]) -> int:
 
 
 def _complete() -> None:
-    """Answers the shell, which asks how a command line may go on; does not return if argcomplete is installed."""
+    """Completes a command line for the shell; does not return if argcomplete is installed."""
     try:
         import argcomplete
     except ImportError:

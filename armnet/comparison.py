@@ -44,7 +44,7 @@ SAMPLES = 3  # of random inputs
 MOST_KEPT = 1 << 30  # bytes of blobs that are compared at a time; the original runs once for each such portion
 _WIDER = 20.0  # how much wider each further sample is
 _SHAKE = 1e-6  # relative: rounding, as it may come from another order of additions
-_SENSITIVE = 10.0  # how much more than by rounding a blob must move before it counts as another
+_SENSITIVE = 10.0  # how much more than by rounding a blob must change before it counts as different
 
 Feeds = Mapping[str, "Array"]
 
@@ -90,11 +90,11 @@ def compare(
     """Runs a model in its own runtime and the pair made from it, on the same inputs, and compares every blob.
 
     model: the file or files of the original, or the folder of another pair. inputs: by the pair's names; if they are
-    not given, several samples are drawn at random from ``seed``, each wider than the one before, so that a limit shows
-    that small numbers never reach; ``shapes`` gives dimensions that the pair leaves open. tolerance: the error allowed,
-    relative to a blob's largest magnitude. progress: called with a stage, how many are done and of how many.
-    MissingDependency if the original's runtime is not installed, ExportError if it refuses the model, UsageError if
-    the two have no blob in common.
+    not given, several samples are drawn at random from ``seed``, each with a wider range than the one before, to show
+    limits that small numbers never reach; ``shapes`` gives dimensions that the pair leaves open. tolerance: the error
+    allowed, relative to a blob's largest magnitude. progress: called with a stage, how many are done and of how many.
+    MissingDependency if the original's runtime is not installed, ExportError if it refuses the model, UsageError if the
+    two have no blob in common.
 
     Examples:
         >>> import armnet
@@ -187,8 +187,8 @@ def _compared(
 ) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
     """A row for each of the blobs that both have, with the spreads of both sides, of one sample.
 
-    wide: numbers are so large that rounding alone can turn results over; then a blob counts as another only if it
-    differs by much more than rounding of the inputs moves it.
+    wide: numbers are so large that rounding alone can change results; then a blob counts as different only if it
+    differs by much more than rounding of the inputs changes it.
     """
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
     wanted, everything = {*blobs}, producers.keys() | {info.name for info in predictor.pair.outputs}

@@ -45,8 +45,8 @@ def without_empty_columns(
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
     """Prints a table on stdout; columns named in ``right`` are numbers, aligned to the right.
 
-    On a terminal that is too narrow, texts are shortened, numbers never. Columns for which there is no room then follow
-    in a table beneath, which begins with the first column again. A file or a pipe gets everything.
+    On a terminal that is too narrow, texts are shortened, numbers never. Columns that do not fit then follow in a table
+    below, which begins with the first column again. A file or a pipe gets everything.
     """
     from runtime_arm.app.display import table
 
@@ -60,7 +60,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right:
 
 
 def _print_part(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
-    """Prints a table that fits, by rich where that is installed."""
+    """Prints a table that fits, by rich if it is installed."""
     from runtime_arm.app.display import table
 
     try:
@@ -84,7 +84,7 @@ def _print_part(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
 def _parts(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str], room: int
 ) -> Iterator[Tuple[List[str], List[List[str]]]]:
-    """Tables that fit, of the names of their columns and their cells; each begins with the first column."""
+    """Tables that fit, as names of columns and cells; each begins with the first column."""
     cells = [list(columns), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     least = [width if name in right else min(width, LEAST) for name, width in zip(columns, widths)]
@@ -101,7 +101,7 @@ def _parts(
 def _part(
     cells: Sequence[Sequence[str]], places: Sequence[int], widths: Sequence[int], least: Sequence[int], room: int
 ) -> Tuple[List[str], List[List[str]]]:
-    """The table of these columns, of whose texts the longest give way until it fits."""
+    """The table of these columns, with its longest texts shortened until it fits."""
     given = {place: widths[place] for place in places}
     while sum(given.values()) + GAP * (len(places) - 1) > room:
         place = max(places, key=lambda place: given[place] - least[place])

@@ -1,7 +1,8 @@
-"""Tries what people mix up when a net computes right and its answer is wrong: on a picture of which the label is known.
+"""Tries the usual mistakes in preprocessing, for a net that computes correctly but answers wrongly, on a picture with a
+known label.
 
-Channels, the range of the values, how a picture gets its size, and, where the net leaves its sizes open, the order of
-the dimensions.
+It varies the channels, the range of the values, how a picture gets its size, and, if the net leaves its sizes open, the
+order of the dimensions.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _NUMBERS = ("scale", "mean", "std")
 
 
 class Try(NamedTuple):
-    """One way to prepare the picture. changes: what differs from the present way, in words; found: what the net then
-    says; score: that of the right label; right: whether the answer is right; rule: the preprocessing."""
+    """One way to prepare the picture. changes: the differences from the present way, in words; found: the net's answer;
+    score: the score of the right label; right: whether the answer is right; rule: the preprocessing.
+    """
 
     changes: Tuple[str, ...]
     found: str
@@ -32,14 +34,14 @@ class Try(NamedTuple):
 
 
 class MixUps(NamedTuple):
-    """The present way, and all others: those that are right first, those with the fewest changes first among them."""
+    """The present way and all others. Right ones come first, and among these the ones with the fewest changes."""
 
     present: Try
     others: List[Try]
 
     @property
     def fix(self) -> Optional[Try]:
-        """What would make the answer right, if the present one is wrong."""
+        """The change that would make the answer right, if the present one is wrong."""
         right = not self.present.right and self.others and self.others[0].right
         return self.others[0] if right else None
 
@@ -79,7 +81,7 @@ def _index(model: Model, label: str) -> int:
 
 
 def _ways(model: Model, own: Dict[str, Any]) -> Iterator[Tuple[Tuple[str, ...], Dict[str, Any]]]:
-    """What is changed, in words, and the rule, for every way but the present one."""
+    """The changes, in words, and the rule, for every way but the present one."""
     shape = None if model.input is None else model.input.shape
     layout = layout_for(own, shape)
     present = channels_for(own, shape, layout)

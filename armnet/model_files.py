@@ -1,4 +1,4 @@
-"""Which files make up a model: those that a user names, and those that belong to them and lie beside them."""
+"""Which files make up a model: those that a user names, and the files beside them that belong to them."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
 
 
 def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
-    """All files of a model, of which a user may name one, or the folder: what belongs to it is what lies beside it
-    under the same name, else the only one there."""
+    """All files of a model, given one of them or their folder. The other file is the one beside it with the same name,
+    or else the only one there.
+    """
     if len(paths) != 1:
         return list(paths)
     path = Path(paths[0])
@@ -85,20 +86,20 @@ def completed(paths: Sequence[AnyPath]) -> List[AnyPath]:
 
 
 def files_nbytes(paths: Sequence[AnyPath]) -> Optional[int]:
-    """What the files of a model take, of which a user may name one, or the folder. None for one inside an archive."""
+    """The size of a model's files, given one of them or their folder. None for a model inside an archive."""
     files = [file for path in completed(paths) for file in _within(Path(path))]
     return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else None
 
 
 def zip_nbytes(pair: Pair) -> int:
-    """What a pair takes as a zip file."""
+    """The size of a pair as a zip file."""
     from runtime_arm.pair.zipped import zipped
 
     return sum(map(len, zipped(pair.files())))
 
 
 def folder_nbytes(pair: Pair) -> int:
-    """What the files of a pair take in a folder."""
+    """The size of a pair's files in a folder."""
     return sum(len(chunk) for _, chunks in pair.files() for chunk in chunks)
 
 
@@ -112,14 +113,15 @@ def _within(path: Path) -> List[Path]:
 
 
 def check_pair_output(path: AnyPath) -> None:
-    """UsageError, with what to do, if a pair written here would replace files that are not of a pair of armnet's, or
-    if it cannot be a folder, or the zip file that its name says. Asked before the work begins, so that neither it nor
-    what lies there is lost."""
+    """UsageError, with what to do, if a pair written here would replace files that do not belong to a pair of armnet's,
+    or if the path cannot be a folder, or the zip file that its name says. Call it before the work begins, so that
+    neither the work nor existing files are lost.
+    """
     folder, zipped = Path(path), is_zip_name(path)
     if zipped and folder.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
     if zipped and folder.exists() and not is_pair(folder):
-        raise UsageError(f"{path}: holds no pair of armnet's; name a new file")
+        raise UsageError(f"{path}: is not a pair of armnet's; name a new file")
     with one_line_errors(path):
         file = next((place for place in (*([] if zipped else [folder]), *folder.parents) if place.is_file()), None)
         there = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
@@ -128,7 +130,7 @@ def check_pair_output(path: AnyPath) -> None:
     replaced = there & {*FILES, MODEL}
     if replaced and replaced != {*FILES, MODEL}:
         raise UsageError(
-            f"{path}: holds {' and '.join(sorted(replaced))}, but no pair of armnet's; name a new folder, "
+            f"{path}: holds {' and '.join(sorted(replaced))}, but not a pair of armnet's; name a new folder, "
             f"for instance {folder / 'pair'}"
         )
 
@@ -139,7 +141,7 @@ def is_saved_model(path: AnyPath) -> bool:
 
 
 def is_source(path: AnyPath) -> bool:
-    """Whether a path is that of a file, or would be, of another format than our own."""
+    """Whether a path is, or would be, a file of another format than our own."""
     file = Path(path)
     if is_saved_model(file):
         return True

@@ -19,9 +19,9 @@ def save_onnx(
     """Writes a pair, optimised or not, as an ONNX model; returns the files, which appear whole or not at all.
 
     Weights beyond 2 GB go to a second file, ``<path>.data``. shapes: those of inputs for which the pair declares none.
-    integers: TFLite's operators on integers are written as ONNX's tools do, "qdq", where a result may be a step of its
-    scale away, or "exact", with many nodes for each.
-    ExportError or OperatorError, naming the operator, for what has no meaning in ONNX; MissingDependency without onnx.
+    integers: TFLite's operators on integers are written as ONNX's tools do, "qdq", with results that may be one step of
+    their scale off, or "exact", with many nodes for each. ExportError or OperatorError, naming the operator, if ONNX
+    cannot express it; MissingDependency without onnx.
 
     Examples:
         >>> import armnet

@@ -64,9 +64,9 @@ def pair_of(
 ) -> Pair:
     """The pair of any model, as ``open`` takes it, or of the content of an .onnx or .tflite file.
 
-    One of a source format is exported and optimised, which is done once: the cache keeps the result. Of the files that
-    make up a model one is enough, or their folder. plain: do not optimise. signature: that of a TFLite model. notice:
-    called with what the user should know. progress: as for ``armnet.export``.
+    A model of a source format is exported and optimised once: the cache keeps the result. One of the files of a model
+    is enough, or their folder. plain: do not optimise. signature: that of a TFLite model. notice: called with what the
+    user should know. progress: as for ``armnet.export``.
     """
     if isinstance(model, Pair):
         return model
@@ -83,7 +83,7 @@ def pair_of(
 
 
 def _entered(sources: List[Any]) -> List[Any]:
-    """The sources; a path into an archive, or the folder of a SavedModel, is replaced by the model that is meant."""
+    """The sources; a path into an archive, or the folder of a SavedModel, is replaced by the model there."""
     path = Path(sources[0])
     if len(sources) != 1 or (path.exists() and not is_saved_model(path)):
         return sources
@@ -94,8 +94,9 @@ def _entered(sources: List[Any]) -> List[Any]:
 
 @contextmanager
 def pair_folder(model: Union[AnyPath, Sequence[AnyPath]]) -> Iterator[Path]:
-    """The folder of a pair, or a bundle, for those who need files: the model itself if it is one, else a copy that
-    lasts as long as the block. A pair in a zip file becomes a folder, too, so that a target need not inflate it."""
+    """The folder of a pair, or a bundle, for callers that need files: the model itself if it is one, else a copy that
+    lasts as long as the block. A pair in a zip file becomes a folder, too, so that a target need not inflate it.
+    """
     paths = completed(_paths(model))
     if len(paths) == 1 and not is_source(paths[0]) and not is_zip(paths[0]):
         yield Path(paths[0])
@@ -109,7 +110,7 @@ def pair_folder(model: Union[AnyPath, Sequence[AnyPath]]) -> Iterator[Path]:
 
 
 def name_of(model: Sequence[AnyPath]) -> str:
-    """What to call a model: its folder, or its first file."""
+    """The name of a model: its folder, or its first file."""
     return Path(model[0]).resolve().name
 
 

@@ -20,7 +20,7 @@ _IMAGES = "images"  # the key of data sets with ``images`` and ``labels``
 
 
 def samples_of(path: str, pair: Pair, most: int) -> Sequence[Mapping[str, Array]]:
-    """At most so many samples, spread evenly over what is there. UsageError if there is none."""
+    """At most this number of samples, spread evenly over those present. UsageError if there are none."""
     if most < 1:
         raise UsageError(f"at least one sample is needed, got {most}")
     found: Sequence[Mapping[str, Array]] = _Folder(path, pair) if os.path.isdir(path) else _Archive(path, pair)

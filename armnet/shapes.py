@@ -1,4 +1,4 @@
-"""``--shape NAME=N,N,...``: sizes of inputs where a pair leaves them open."""
+"""``--shape NAME=N,N,...``: sizes of inputs that a pair leaves open."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def feeds_of(files: Optional[Sequence[str]], pair: Pair, shapes: Mapping[str, Se
 
 
 def assumptions(inputs: Sequence[TensorInfo], given: Mapping[str, Any]) -> List[str]:
-    """A line for each input of which sizes other than the batch were taken as 1; ``given`` as for ``sizes_assumed``."""
+    """A line for each input whose sizes other than the batch were taken as 1; ``given`` as for ``sizes_assumed``."""
     return [
         f"open sizes of input {info.name!r} {info.shape_text()} are taken as 1; "
         f"to change that, give --shape {info.name}=N,N,..."

@@ -1,8 +1,8 @@
 """Pairs made of the files of other formats, kept in the cache: a model is exported and optimised once.
 
-An entry is named after the content of all files of the model, those with its weights included, after what was asked of
-export, and after the version of armnet. Beside the pair's files lies the hash of model.json, which holds those of the
-others.
+The name of an entry depends on the content of all files of the model, including its weights, on the options of the
+export, and on the version of armnet. Beside the pair's files is the hash of model.json, which holds the hashes of the
+other files.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _made(
 
 
 def _renamed(pair: Pair, source: Source) -> Pair:
-    """The pair with the name of this file as that of its source: another may have had the same content."""
+    """The pair with this file's name as the name of its source: another file may have had the same content."""
     origin = pair.meta.get("source") or {}
     if not isinstance(source, (str, os.PathLike)) or origin.get("name") == os.path.basename(source):
         return pair
@@ -129,7 +129,7 @@ def _text(content: memoryview, at: int, size: bytes) -> bytes:
 
 
 def _checkout() -> Tuple[Tuple[str, int, int], ...]:
-    """Name, size and time of every file that makes pairs, if armnet is not installed but worked on; else nothing."""
+    """Name, size and time of every file that makes pairs, if armnet runs from a checkout; else nothing."""
     root = Path(version.__file__).parents[1]
     if not (root / "pyproject.toml").is_file():
         return ()

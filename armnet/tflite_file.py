@@ -17,7 +17,7 @@ def save_tflite(pair: Pair, path: AnyPath, *, shapes: Optional[Mapping[str, Sequ
     """Writes a pair, optimised, quantised or plain, as a TFLite model; returns the file, which appears whole or not.
 
     Pictures have their channels last there. shapes: those of inputs whose sizes are open; a batch that is open is 1.
-    ExportError or OperatorError, naming the operator, for what TFLite has no operators for; MissingDependency without
+    ExportError or OperatorError, naming the operator, if TFLite has no operators for it; MissingDependency without
     tflite and flatbuffers.
 
     Examples:

@@ -18,7 +18,7 @@ MOST_SECONDS = 30.0  # for all runs of one candidate; slow ones get fewer runs
 # Thresholds of warnings: the distance of the quartiles relative to the median, the share of the processor that other
 # processes use, and the factor by which runs become slower while they are timed.
 WIDE_SPREAD, OTHERS_SHARE, SLOWED = 0.2, 0.05, 1.1
-TICK = 0.01  # seconds; the system counts what a processor does in these, so a shorter time may be no time
+TICK = 0.01  # seconds; the system counts processor time in these units, so a shorter time may count as 0
 
 
 class Figure(NamedTuple):
@@ -52,8 +52,8 @@ def take_turns(
 ) -> Tuple[Dict[str, Figure], List[str]]:
     """Runs the candidates in turns, so that noise hits all of them alike; returns their figures, and warnings.
 
-    The first run of each does not count. A pause follows it, in which threads that were started before go to sleep.
-    ``report`` is called with the number of rounds that are done and the number of all.
+    The first run of each does not count. After it there is a pause, in which threads that were started go to sleep.
+    ``report`` is called with the number of finished rounds and the number of all rounds.
     """
     for candidate in candidates.values():
         candidate()
@@ -71,13 +71,13 @@ def take_turns(
 
 
 class Others:
-    """What other processes take of the processor from here on."""
+    """The processor time that other processes take from here on."""
 
     def __init__(self) -> None:
         self._start, self._busy, self._own = time.perf_counter(), busy_seconds(), cpu_seconds()
 
     def warnings(self) -> List[str]:
-        """That the machine is noisy, if it has been."""
+        """Warnings, if the machine was noisy."""
         if self._busy is None:
             return []
         cores = os.cpu_count() or 1

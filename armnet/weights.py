@@ -1,4 +1,4 @@
-"""What the weights of a pair take, as they are stored."""
+"""The size of a pair's weights, as they are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def weights_nbytes(pair: Pair) -> int:
 
 
 def _nbytes(net: NetDef, lists: bool) -> int:
-    """Of the tensors among the arguments of a net's operators, and of lists of numbers, too."""
+    """The bytes of the tensors and lists of numbers among the arguments of a net's operators."""
     args = [arg for op in net.op for arg in op.arg]
     tensors = [arg.t for arg in args if arg.t is not None]
     stored = sum(stored_nbytes(tensor) if net.is_narrow else tensor.nbytes for tensor in tensors)

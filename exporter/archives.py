@@ -39,7 +39,7 @@ def archived(path: Path) -> Optional[NamedBytes]:
         with zipfile.ZipFile(file) as archive:
             return _only(file, archive, inner)
     except (*_DAMAGES, zlib.error) as error:
-        raise FormatError(f"{file} is a damaged zip archive; download the file anew") from error
+        raise FormatError(f"{file} is a damaged zip archive; download the file again") from error
 
 
 def _split(path: Path) -> Tuple[Optional[Path], str]:
@@ -72,7 +72,7 @@ Entry = Tuple[str, zipfile.ZipFile, zipfile.ZipInfo]
 
 
 def _models(archive: zipfile.ZipFile, within: str, depth: int) -> Iterator[Entry]:
-    """The models of an archive and of those in it: the way to each, and what holds it."""
+    """The models of an archive and of the archives in it: the path to each, and the archive that holds it."""
     members = archive.infolist()
     if len(members) > _MOST_MEMBERS or depth > _DEEPEST:
         return
@@ -91,8 +91,7 @@ def _models(archive: zipfile.ZipFile, within: str, depth: int) -> Iterator[Entry
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
-    """A member's content. ResourceError if it says that it is larger than memory, FormatError if it is larger than it
-    says."""
+    """A member's content. ResourceError if its declared size exceeds memory, FormatError if it exceeds that size."""
     require_memory(info.file_size, name)
     with archive.open(info) as stream:
         content = stream.read(info.file_size + 1)

@@ -1,7 +1,7 @@
-"""Files that hold a model of a source format inside: archives, PyTorch's programs, TensorFlow's models.
+"""Files that contain a model of a source format: archives, PyTorch's programs, TensorFlow's models.
 
-``entered`` gives what is inside. It needs a package only where the file does; where that is missing the file is left as
-it is, and ``foreign.py`` says what to do with it.
+``entered`` gives the model inside. It needs a package only if the file needs it. If the package is missing, the file
+stays as it is, and ``foreign.py`` says what to do with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Source = Union[FileOrBytes, "ModelProto"]
 
 
 def entered(sources: Sequence[Source]) -> Tuple[Source, ...]:
-    """The sources; a single one that holds a model, or a path into an archive, is replaced by that model.
+    """The sources; a single source that contains a model, or a path into an archive, is replaced by that model.
 
     A model in an archive, or of TensorFlow, is the content of an .onnx or .tflite file. UsageError if an archive holds
     several models; ExportError or FormatError, naming the file, if it cannot be read.
@@ -43,13 +43,14 @@ def entered(sources: Sequence[Source]) -> Tuple[Source, ...]:
 
 
 def _of_torch(path: Path) -> Optional[ModelProto]:
-    """The ONNX model of a .pt2 file; None for other files, and where PyTorch is not installed."""
+    """The ONNX model of a .pt2 file; None for other files, and if PyTorch is not installed."""
     return onnx_of_file(path) if path.is_file() and is_program(path) else None
 
 
 def _of_tensorflow(path: Path) -> Optional[NamedBytes]:
     """The .tflite file that TensorFlow's converter makes of a SavedModel or of a Keras model; None for other files, and
-    where TensorFlow is not installed."""
+    if TensorFlow is not installed.
+    """
     saved = is_saved_model(path)
     if not saved and not (path.is_file() and is_keras(path, head_of(path))):
         return None
@@ -76,7 +77,7 @@ def _of_keras_file(tf: Any, path: Path) -> Any:
 
 
 def as_file(source: Source, use: Callable[[Sequence[Any]], Any]) -> Any:
-    """``use`` called with the path of a file that has this content; with the source itself if it is no bytes."""
+    """``use`` called with the path of a file that has this content; with the source itself if it is not bytes."""
     if not isinstance(source, NamedBytes):
         return use([source])
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Recognises files that hold no model for armnet, and says what they are and what to do with them.
 
-Only names of files, first bytes and the names in an archive are looked at. Nothing is unpickled: a pickle runs any code
+It looks only at names of files, first bytes and the names in an archive. Nothing is unpickled: a pickle runs any code
 that its author put into it.
 """
 
@@ -53,7 +53,7 @@ KINDS = (
     Foreign(
         "a web page",
         _is_page,
-        "download the file anew: the server sent a page instead",
+        "download the file again: the server sent a page instead",
     ),
     Foreign(
         "an onnxruntime .ort file",
@@ -141,7 +141,7 @@ def is_keras(path: Path, head: bytes) -> bool:
 
 
 def _names(path: Path) -> Optional[List[str]]:
-    """The names in a zip archive; None if it is none."""
+    """The names in a zip archive; None if the file is not one."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
@@ -153,7 +153,7 @@ def _archive(path: Path) -> str:
     """What a zip archive is, judged by the names in it."""
     names = _names(path)
     if names is None:
-        return "a damaged zip archive; download the file anew"
+        return "a damaged zip archive; download the file again"
     if is_pair(path):
         return f"a pair already; {PAIR}"
     if is_program(path):

@@ -1,6 +1,6 @@
 """The source formats: the files that make up a model of each, and the functions that export, inspect and run it.
 
-A format's modules are imported when a model of that format is met: each needs packages that others do without.
+A format's modules are imported when a model of that format is given: each format needs packages of its own.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Format(NamedTuple):
 
 
 def format_of(sources: Sources, task: str) -> Format:
-    """The format of the model in these files. UsageError, saying what the task takes, if they are no model together;
-    FormatError for a file that is known to be something else (see ``foreign.py``)."""
+    """The format of the model in these files. UsageError, saying what the task takes, if together they are not a model;
+    FormatError for a file that is known to be something else (see ``foreign.py``).
+    """
     for source in sources:
         if isinstance(source, (str, os.PathLike)):
             refuse_foreign(Path(source))
@@ -67,7 +68,7 @@ def _name(source: Source) -> str:
 
 
 def _suffix(source: Source) -> str:
-    """The suffix of a file; if no format knows it, that of the format which the content belongs to."""
+    """The suffix of a file; if no format has it, the suffix of the format that the content has."""
     if isinstance(source, InMemory):
         return _suffix_of(bytes(source[4:8])) or ".onnx"
     if not isinstance(source, (str, os.PathLike)):
@@ -163,13 +164,13 @@ def _witness_caffe2(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evi
 
 
 def _path(source: Source) -> AnyPath:
-    """A source of a format that only files hold."""
+    """A source of a format that can only be given as files."""
     assert isinstance(source, (str, os.PathLike))
     return source
 
 
 def _path_or_bytes(source: Source) -> FileOrBytes:
-    """A source of a format that files and bytes in memory hold."""
+    """A source of a format that can be given as files or as bytes in memory."""
     assert isinstance(source, (str, os.PathLike, *InMemory))
     return source
 

@@ -75,7 +75,7 @@ class Backend(base.Backend):
         outputs_info: Optional[Sequence[Tuple[Any, Tuple[int, ...]]]] = None,
         **kwargs: Any,
     ) -> Tuple[Any, ...]:
-        """One run of a single node; ``opset_version`` among the keywords says of which opset it is, else the newest."""
+        """One run of a single node; the keyword ``opset_version`` names its opset, the newest by default."""
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         given = [name for name in node.input if name]
         arrays = [np.asarray(array) for array in (map(inputs.get, given) if isinstance(inputs, dict) else inputs)]

@@ -36,7 +36,7 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
     if is_module and len(example) != 1:
         raise UsageError("a PyTorch module needs an example of its inputs: export(module, torch.zeros(1, 3, 224, 224))")
     if not is_module and example:
-        raise UsageError("an exported program has its own example; give the program alone")
+        raise UsageError("an exported program has its own example; give only the program")
     inputs: Tuple[Any, ...] = (example[0] if isinstance(example[0], tuple) else (example[0],)) if is_module else ()
     options = {"dynamic_shapes": _open_batch(torch, inputs)} if is_module else {}
     training = is_module and source.training
@@ -54,7 +54,7 @@ def onnx_of_torch(source: Any, *example: Any) -> ModelProto:
 
 
 def onnx_of_file(path: Path) -> Optional[ModelProto]:
-    """The ONNX model of a .pt2 file; None where PyTorch is not installed. Pickles in it are not opened.
+    """The ONNX model of a .pt2 file; None if PyTorch is not installed. Pickles in it are not opened.
 
     ExportError, naming the file, if PyTorch cannot read it.
     """
@@ -72,7 +72,7 @@ def onnx_of_file(path: Path) -> Optional[ModelProto]:
 
 @contextmanager
 def _without_pickles(torch: Any) -> Iterator[None]:
-    """Inside the block, torch.load takes weights alone: a pickle runs any code that its author put into it."""
+    """Inside the block, torch.load reads only weights: a pickle runs any code that its author put into it."""
     load = torch.load
 
     def careful(*args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Makes a net cheaper to run, ``optimize``, or smaller, ``quantize``; ``pick_engines`` chooses engines alone."""
+"""Makes a net cheaper to run, ``optimize``, or smaller, ``quantize``; ``pick_engines`` only chooses engines."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _check_options(pair: Pair, engines: str, stop_after: Optional[int], caffe2_c
     if stop_after is not None and stop_after < 0:
         raise UsageError(f"stop_after must not be negative, got {stop_after}")
     if stop_after is not None and engines == MEASURE:
-        raise UsageError("stop_after counts steps, and measuring engines is none; give one of the two")
+        raise UsageError("stop_after counts steps, and measuring engines is not a step; give one of the two")
     _check_counts(pair.predict_net)
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)

@@ -5,8 +5,8 @@ sizes. Values may differ by rounding. If they differ by more than the tolerance,
 the plain net: its inputs and weights are changed in their last bits. A larger difference is a bug in armnet; it raises
 an error that names the first step that causes it. The report says what could not be compared, and why.
 
-Chosen engines round more than direct sums do. ``pick_engines`` holds them to the accuracy; here, results that differ
-are compared again with direct sums, so that engines cannot be the cause.
+Chosen engines may round more than direct sums. ``pick_engines`` keeps them within the accuracy. Here, results that
+differ are compared again with direct sums, so that engines cannot be the cause.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they ma
 # first two choices that the plain net accepts are run.
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
 SAMPLES = 2
-EMPTY = (0, 64, 32), (1, 0, 0)  # tried besides: batches of no elements, and no length, where the plain net takes them
+EMPTY = (0, 64, 32), (1, 0, 0)  # also tried: an empty batch, and a length of 0, if the plain net takes them
 SMALL_INTEGERS = 2  # integers below this are tried if larger ones are refused: they may be indices into small tables
 
 
@@ -86,7 +86,7 @@ def require_equal(
 
     declared: the inputs with their open sizes, for which ``plain`` may have example shapes. program: that of the plain
     pair, before any step. trials: what both showed before, which need not be computed again. like: a pair whose plan
-    tells how much work a run of ``plain`` is, where that of ``plain`` itself does not.
+    tells how much work a run of ``plain`` is, if the plan of ``plain`` itself does not.
     """
     both = _Both(plain, result, steps, report, like)
     both.require(lambda pair: _why_inferred_otherwise(program, pair), both.result)
@@ -109,12 +109,12 @@ def require_equal(
             for specs in _empty_choices(declared, program):
                 both.require_outputs_without_elements(specs)
     else:
-        note = f"results were not compared with the plain net's, by shapes and dtypes alone: {refusals[0]}"
+        note = f"only shapes and dtypes of results were compared with the plain net's: {refusals[0]}"
         report.notes += [note] if note not in report.notes else []
 
 
 class _Both:
-    """The plain net and the net behind the steps, with the same weights where an init_net draws them at random."""
+    """The plain net and the net after the steps, with the same weights if an init_net draws them at random."""
 
     def __init__(self, plain: Pair, result: Pair, steps: Steps, report: Report, like: Optional[Pair]):
         self._freeze = _frozen(plain)
@@ -122,7 +122,7 @@ class _Both:
         self._steps, self._report, self._like = steps, report, like or self.plain
 
     def require(self, why: Callable[[Pair], Optional[str]], pair: Optional[Pair] = None) -> None:
-        """OptimizationError, naming a step, if ``why`` finds fault with the pair, by default that behind all steps."""
+        """OptimizationError, naming a step, if ``why`` faults the pair, by default the one after all steps."""
 
         def why_after(count: int) -> Optional[str]:
             return why(self._freeze(self._steps.after(count)))
@@ -144,7 +144,7 @@ class _Both:
             self._require_rounding_alone(specs, sample, outputs)
 
     def require_outputs_without_elements(self, specs: Specs) -> None:
-        """The same, for a batch of no elements or no length, which the plain net may refuse. A refusal is noted."""
+        """The same for a batch or a length of 0, which the plain net may refuse. A refusal is noted."""
         sample = _sample(self.plain, specs, [], self._like)
         if sample is None:
             return
@@ -157,7 +157,7 @@ class _Both:
     def _require_rounding_alone(self, specs: Specs, sample: _Sample, outputs: Outputs) -> None:
         """OptimizationError unless rounding explains why the outputs of the result differ.
 
-        The plain net runs with direct sums; the net behind the steps does, too, if the outputs differ by more.
+        The plain net runs with direct sums; the net after the steps does, too, if the outputs differ by more.
         """
         trial = sample.trial
         direct = directly(self.plain, options_alone(self.plain, specs) if trial is None else trial.options)
@@ -364,8 +364,9 @@ def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
 
 
 def _limits(plain: Pair, sample: _Sample) -> Iterator[Mapping[str, float]]:
-    """How far each output may be away, wider with each version of the net that is changed in its last bits. Most often
-    the first one explains enough."""
+    """How far each output may be off. The limits grow with each version of the net that is changed in its last bits;
+    most often the first version explains enough.
+    """
     limits = dict.fromkeys(sample.outputs, TOLERANCE)
     for outputs in _changed_outputs(plain, sample):
         for name, wanted in sample.outputs.items():
@@ -401,7 +402,7 @@ def _with_changed_weights(pair: Pair, rng: np.random.Generator) -> Pair:
 
 
 def _factors(net: NetDef) -> Set[str]:
-    """What operators that multiply and add, such as convolutions, read beside their first input."""
+    """The inputs, except the first, of operators that multiply and add, such as convolutions."""
     found: Set[str] = set()
     for op in net.op:
         schema = find(op)

@@ -1,7 +1,8 @@
-"""Lets operators on float16 compute in float32, and sees that each of them gives the halves that it gave before.
+"""Lets operators on float16 compute in float32, and checks that each of them gives the halves that it gave before.
 
-Every such operator is given the halves that the plain net has at its inputs. In the net itself, halves between two of
-them are left out: results are closer to those of real numbers than the plain net's, and nothing overflows in between.
+Every such operator is given the halves that the plain net has at its inputs. In the net itself, numbers between two of
+them are not rounded to halves: results are closer to the exact ones than the plain net's, and nothing overflows in
+between.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def in_float32(pair: Pair, program: Program, recorder: Recorder) -> Tuple[Pair, 
     """The pair and its program with operators in float32 wherever float16 has no fast kernel; the same ones if nowhere.
 
     A net that rounds to float16 by itself keeps its conversions, and so does one that has been through here.
-    OptimizationError if an operator in float32 gives other halves than before, but for their last bits.
+    OptimizationError if an operator in float32 gives other halves than before, except in their last bits.
     """
     report = recorder.report
     steps = len(report.steps)

@@ -1,4 +1,5 @@
-"""Lets nets in ONNX's QDQ form compute on integers, and counts by how much these differ from the floats that they mean.
+"""Lets nets in ONNX's QDQ form compute on integers, and counts by how much the results differ from those of the floats
+that the integers stand for.
 
 Every new operator is given the integers that the plain net has at its inputs, so that no difference is carried on.
 It may differ by one step of its output's scale, where the real result lies next to the middle between two integers.

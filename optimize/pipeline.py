@@ -1,22 +1,22 @@
-"""The passes in the order in which they run, tier by tier; all of them run again until none finds anything to do.
+"""The passes in the order in which they run, tier by tier. They run again until none of them fires.
 
 Where a new pass belongs:
 
-    UNTANGLING  it takes branches, loops, sequences and indexed writes apart; these passes run first, since shapes
-                behind them are known only then, and everything behind is compared with the net that they leave
-    INTEGERS    it lets operators compute on quantised integers; these passes run before those below and by themselves,
-                since the integers may differ by a step, and everything behind is compared with the net that they leave
-    HALVES      it lets operators compute in float32 on what are halves; as with INTEGERS, everything behind is compared
-                with the net that it leaves
-    COMPOSING   it gives operators that spell out a formula the name of that formula, which need not be Caffe2's
+    UNTANGLING  it simplifies branches, loops, sequences and indexed writes. These passes run first, because shapes
+                after such operators are known only then. Later steps are compared with the net that they leave.
+    INTEGERS    it lets operators compute on quantised integers. These passes run by themselves before those below,
+                because the integers may differ by a step. Later steps are compared with the net that they leave.
+    HALVES      it lets operators on halves compute in float32. As with INTEGERS, later steps are compared with the net
+                that it leaves.
+    COMPOSING   it replaces operators that compute a formula by the operator for it, which need not be Caffe2's
     PORTABLE    it puts only Caffe2's operators into a net of Caffe2's operators: it also runs for Caffe2-compatible
                 pairs
     FUSING      it makes operators of armnet's own, the domain "armnet", or rearranges these; the tiers above have
                 folded and fused all they can by then
-    FINISHING   it tidies up what the others left; it too must keep to Caffe2's operators
+    FINISHING   it tidies up after the others; it too must keep to Caffe2's operators
 
-Within a tier a pass stands in front of those that can make more of what it leaves. MERGING, SHIFTING and REORDERING
-are passes of their own because options of ``optimize`` turn them on and off.
+Within a tier a pass comes before those that can make more of its result. MERGING, SHIFTING and REORDERING are passes of
+their own because options of ``optimize`` turn them on and off.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Short names for what a pair stores, where its own are so long that they take a share of the bytes.
+"""Short names for constants whose own names are so long that they take a notable share of a pair's bytes.
 
-TensorFlow's converter joins the names of all that it fused, some 200 characters for a bias of 16 numbers, and each name
-stands in both files twice. Of MLPerf Tiny's networks with int8 weights that is 5 to 10 % of the bytes. Other names
-are less than 1 %, and stay, so that a layer's weights are found by them.
+TensorFlow's converter joins the names of all that it fused: some 200 characters for a bias of 16 numbers. Each name
+occurs twice in both files. In MLPerf Tiny's networks with int8 weights this takes 5 to 10 % of the bytes. Other names
+take less than 1 %; they stay, so that a layer's weights can be found by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ LONGEST = 28  # characters of a name that stays
 
 def with_short_names(pair: Pair) -> Pair:
     """The pair with new names, ``c1``, ``c2``, ..., for constants, and for the floats that packed ones become, if their
-    own are longer than ``LONGEST``. Those that an operator's nets know keep theirs."""
+    own are longer than ``LONGEST``. Constants that sub-nets mention keep their names.
+    """
     program = Program.of(pair)
     unpacking = (op for op in program.net.op if (schema := find(op)) is not None and schema.unpacks)
     stored: List[str] = [name for op in pair.init_net.op for name in op.output]

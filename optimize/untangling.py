@@ -1,6 +1,7 @@
-"""Takes branches, loops, sequences and indexed writes apart, before anything else is done to a net.
+"""Simplifies branches, loops, sequences and indexed writes before anything else is done to a net.
 
-PyTorch's older exporter writes ``squeeze``, lists and ``x[:, 1:] = y`` by them. Behind them shapes are known only then.
+PyTorch's older exporter writes ``squeeze``, lists and ``x[:, 1:] = y`` by them. Shapes after them are known only once
+they are simplified.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
 
 
 def untangled(pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder: Recorder) -> Tuple[Pair, Program]:
-    """The pair without branches of known conditions, loops of few known trips, sequences of known elements and blocks
-    that are written element by element, and its program; the same pair if it has none.
+    """The pair without branches whose condition is known, loops of few trips, sequences of known elements and blocks
+    that are written element by element, and its program; the same pair if it has none of these.
 
     inputs, shapes: the pair's inputs with the examples of their shapes, and these examples. OptimizationError if the
     result computes anything else.
@@ -66,7 +67,7 @@ def untangled(pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder
 
 
 def _is_tangled(net: NetDef) -> bool:
-    """Whether the net or a net inside it holds what may be taken apart."""
+    """Whether the net or a net inside it has anything that may be simplified."""
     return any(op.full_type in _TYPES or any(map(_is_tangled, op.subnets())) for op in net.op)
 
 

@@ -1,6 +1,6 @@
 """Imported first by the scripts that are started by their path: they find the packages of this checkout.
 
-A package that is not installed and an ``ArmnetError`` are told in one line, with exit status 2.
+A package that is not installed and an ``ArmnetError`` are reported in one line, with exit status 2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def _tell(kind: Type[BaseException], error: BaseException, traceback: Optional[TracebackType]) -> None:
-    """The last word on an exception that nobody caught: a line for a user's mistake, for a bug its traceback."""
+    """Reports an uncaught exception: one line for a user's mistake, a traceback for a bug."""
     from runtime_arm.app.command_line import guarded
     from runtime_arm.errors import ArmnetError
 

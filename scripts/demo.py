@@ -1,4 +1,5 @@
-"""The main job, end to end: two networks from an ONNX file to answers, beside onnxruntime; one also on emulated ARM.
+"""The main job, end to end: two networks from an ONNX file to answers, compared with onnxruntime; one also on emulated
+ARM.
 
 ``scripts/demo`` runs it.
 """

@@ -1,4 +1,4 @@
-"""Print what CHANGELOG.md says of a version, for its release.
+"""Print the section of CHANGELOG.md for a version, for its release.
 
   python scripts/release_notes.py v0.1.0
 

@@ -63,7 +63,7 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
         f"{REMARKED} script": {"outcome": "ok", "remark": "a|b", "commit": ""},
     }
     text = page(rows, ["timm/good", "timm/odd", "timm/late"], "2026-01-02")
-    assert "had been found by 2026-01-02.\n3 of 4 families were tried." in text
+    assert "shows the results up to 2026-01-02.\n3 of 4 families were tried." in text
     assert "| exporter | not exported | ok |" in text
     assert "| dynamo | 1 | 1 |" in text
     assert "| script | 0 | 2 |" in text
@@ -71,7 +71,7 @@ def test_the_page_counts_and_lists_what_is_not_good() -> None:
     assert f"| {SMALL} | dynamo | not exported | no such operator \\| at all |" in text
     assert f"| {BAD} |" not in text
     assert "Ok by dynamo and script: none." in text
-    assert "Ok by dynamo alone: timm/odd." in text
-    assert "Ok by script alone: timm/good, timm/near." in text
+    assert "Ok only with dynamo: timm/odd." in text
+    assert "Ok only with script: timm/good, timm/near." in text
     assert "Not tried: timm/late." in text
     assert "By the code of 0a1b2c3: timm/good.\n\nBy the code of 4d5e6f7: timm/odd.\n" in text

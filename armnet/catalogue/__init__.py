@@ -1,5 +1,6 @@
-"""Models that others have published, ready to use: ``models.json`` lists them, nothing of them is kept here.
+"""Models that others have published, ready to use. ``models.json`` only lists them; the models themselves are not
+included.
 
-``entries.py`` reads the list, ``download.py`` fetches files and holds them against their SHA-256, ``ready.py`` makes a
-pair that knows its labels and how its inputs are prepared.
+``entries.py`` reads the list, ``download.py`` fetches files and checks their SHA-256, ``ready.py`` makes a pair with
+labels and preprocessing.
 """

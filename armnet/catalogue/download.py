@@ -1,4 +1,4 @@
-"""Fetches files over HTTPS into the cache: resumed where they were interrupted, held against their SHA-256."""
+"""Fetches files over HTTPS into the cache, resumes interrupted downloads, and checks the SHA-256."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime_arm.machine.cache import cache_root
 from runtime_arm.version import VERSION
 
 PATIENCE = 30.0  # seconds without a byte
-ATTEMPTS = 5  # at one address, each going on where the one before broke off
+ATTEMPTS = 5  # at one address; each continues where the one before broke off
 _CHUNK = 1 << 16
 _HERE = ("127.0.0.1", "localhost", "::1")
 _TROUBLE = (urllib.error.URLError, http.client.HTTPException, OSError, ValueError)
@@ -29,10 +29,10 @@ Progress = Callable[[str, int, int], Any]
 
 
 def fetched(file: RemoteFile, mirrors: Sequence[str] = (), progress: Progress = lambda text, done, total: None) -> Path:
-    """The file in the cache, fetched if it is not there whole.
+    """The file in the cache, fetched if it is missing or incomplete.
 
-    mirrors: addresses of folders, tried first: MIRROR/NAME. progress: is called with the name, the bytes that are there
-    and those of all. ResourceError, naming every address and what happened there, if none has it; what has come stays
+    mirrors: addresses of folders, tried first: MIRROR/NAME. progress: is called with the name, the bytes so far and the
+    total bytes. ResourceError, naming every address and what happened there, if none has the file; a partial file stays
     for the next time. UsageError for an address that is not HTTPS.
     """
     addresses = [*(f"{mirror.rstrip('/')}/{quote(file.name)}" for mirror in mirrors), *file.urls]
@@ -70,7 +70,7 @@ def require_https(address: str) -> None:
 
 
 def _from(address: str, file: RemoteFile, partial: IO[bytes], progress: Progress) -> Optional[str]:
-    """Completes the partial file from one address; what went wrong, None if nothing did."""
+    """Completes the partial file from one address; returns what went wrong, or None."""
     problem = ""
     for _ in range(ATTEMPTS):
         before = partial.seek(0, os.SEEK_END)
@@ -116,7 +116,7 @@ def _append(address: str, file: RemoteFile, partial: IO[bytes], progress: Progre
 
 
 def _goes_on(answer: Any, start: int) -> bool:
-    """Whether the server sends what comes after the bytes that are there, and not the whole again."""
+    """Whether the server sends only the missing rest of the file."""
     found = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range") or "")
     return answer.status == 206 and found is not None and int(found[1]) == start
 

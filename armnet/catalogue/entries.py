@@ -4,7 +4,7 @@
                               "accuracy": text or null, "preprocessing": rule or null, "labels": file, list or null,
                               "files": [{"name": "yunet.onnx", "urls": [...], "sha256": ..., "nbytes": ...}]}]}
 
-The rule is what ``armnet export --preprocessing`` takes; labels are a list of names, or a file with one a line.
+The rule is what ``armnet export --preprocessing`` takes; labels are a list of names, or a file with one per line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_CATALOGUE = 1 << 24
 
 
 class RemoteFile(NamedTuple):
-    """A file somewhere else. urls: where it lies, in the order in which they are tried."""
+    """A file on a server. urls: its addresses, in the order in which they are tried."""
 
     name: str
     urls: Sequence[str]
@@ -35,7 +35,7 @@ class RemoteFile(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A model of the catalogue. task: the kind of its results. accuracy: as its makers published it."""
+    """A model of the catalogue. task: the kind of its results. accuracy: as published by its makers."""
 
     name: str
     what: str
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of all that is fetched."""
+        """The bytes of all its files."""
         labels = [self.labels] if isinstance(self.labels, RemoteFile) else []
         return sum(file.nbytes for file in [*self.files, *labels])
 
@@ -65,7 +65,7 @@ def read_catalogue(path: AnyPath = OWN) -> Dict[str, Entry]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: is no catalogue: {error}") from None
     if not isinstance(whole, dict) or whole.get("schema") != SCHEMA or not isinstance(whole.get("models"), list):
-        raise FormatError(f"{path}: is no catalogue of schema {SCHEMA}")
+        raise FormatError(f"{path}: is not a catalogue of schema {SCHEMA}")
     entries: Dict[str, Entry] = {}
     for number, item in enumerate(whole["models"]):
         entry = _Reader(item, f"{path}: models[{number}]").entry()
@@ -76,7 +76,7 @@ def read_catalogue(path: AnyPath = OWN) -> Dict[str, Entry]:
 
 
 def chosen(entries: Dict[str, Entry], name: str) -> Entry:
-    """One model. UsageError, with names that are like it, if there is none of this name."""
+    """One model. UsageError, with similar names, if none has this name."""
     if name not in entries:
         near = suggestion(name, entries) or ";"
         raise UsageError(f"no model is called {name!r}{near} armnet models lists them all")

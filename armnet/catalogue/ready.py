@@ -1,4 +1,4 @@
-"""Makes a pair of a model of the catalogue that is ready to be asked: optimised, with labels and preprocessing."""
+"""Makes a ready-to-use pair from a model of the catalogue: optimised, with labels and preprocessing."""
 
 from __future__ import annotations
 

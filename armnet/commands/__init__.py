@@ -1,6 +1,7 @@
-"""The commands, a module each: ``add_arguments(parser)`` and ``run(args) -> exit status``; its docstring is its help.
+"""The commands, one module each, with ``add_arguments(parser)`` and ``run(args) -> exit status``. Its docstring is the
+help.
 
-Modules import what they need inside ``run``, so that ``armnet run`` starts with NumPy alone.
+Modules import what they need inside ``run``, so that ``armnet run`` starts with only NumPy.
 """
 
 COMMANDS = {

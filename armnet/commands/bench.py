@@ -115,7 +115,9 @@ def measure(
     if beside is not None:
         rows.append(_device_row(name_with_device(ours, beside), figures, ours, predictor, beside, feeds, answer))
         if beside.placement.session.device.is_cpu:
-            warnings.append(f"{beside.placement.session.device.spec} is the processor: its times are not a GPU's")
+            warnings.append(
+                f"{beside.placement.session.device.spec} is the processor itself: its times are not those of a GPU"
+            )
     for rival in rivals:
         figure, far = figures[rival.name], apart[rival.name]
         rows.append(

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shown(rows: List[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
-    """The rows of the table: of each part the models that were used last, and one row for all else."""
+    """The rows of the table: for each part the models that were used last, and one row for all others."""
     for part, entries in groupby(rows, key=lambda row: str(row["part"])):
         every = list(entries)
         named = [row for row in every if row["holds"]][:MOST_NAMED]
@@ -117,7 +117,7 @@ def _rows(folder: Path) -> List[Dict[str, Any]]:
 
 
 def _held(path: Path) -> str:
-    """The name of the model that a pair was made of; "" for what is no pair."""
+    """The name of the model that a pair was made from; "" if the entry is not a pair."""
     from runtime_arm.errors import ArmnetError
     from runtime_arm.files import map_file
     from runtime_arm.pair.metadata import MODEL, parse_model

@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mixed_up(args: argparse.Namespace, pair: Pair) -> MixUps:
-    """What the pair says about the picture, prepared in every way that people confuse."""
+    """The pair's answers for the picture, prepared in every way that people confuse."""
     from armnet.console import note
     from armnet.mix_ups import mix_ups
     from armnet.shapes import parse_shapes
@@ -136,7 +136,7 @@ def _mixed_up(args: argparse.Namespace, pair: Pair) -> MixUps:
 
 
 def _both(words: List[str]) -> Tuple[List[Any], Pair]:
-    """The files of the original, and the pair to hold against it."""
+    """The files of the original, and the pair to compare with it."""
     from armnet.model_files import completed, models_in
     from armnet.opening import pair_of
 
@@ -172,7 +172,7 @@ def _statistics(one: BlobSpread) -> Dict[str, Any]:
 
 
 def _print_statistics(found: Comparison) -> None:
-    """A row for each blob; where both sides look alike, one number stands for both."""
+    """A row for each blob; if both sides have the same number, it is printed once."""
     from armnet.console import print_table
 
     def cell(*numbers: float) -> str:
@@ -206,7 +206,7 @@ def _picture_facts(mixed: MixUps) -> Dict[str, Any]:
 
 
 def _print_mixed_up(mixed: MixUps, label: str) -> None:
-    """What the net says about the picture, and what would make it right."""
+    """The net's answer for the picture, and what would make it right."""
     import json
 
     from armnet.console import print_table

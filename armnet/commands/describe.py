@@ -92,7 +92,7 @@ def _described(pair: Pair, args: argparse.Namespace) -> Pair:
 
 
 def _quiet(text: str) -> None:
-    """Drops a notice, which is told again when the pair is shown."""
+    """Drops a notice, which is repeated when the pair is shown."""
 
 
 def _set(entry: Dict[str, Any], word: str) -> None:

@@ -116,7 +116,7 @@ def _fed(models: Sequence[Model], examples: Sequence[Examples]) -> Iterator[Tupl
 def _accuracy(
     models: Sequence[Model], examples: Sequence[Examples], report: Any
 ) -> Tuple[Optional[List[Dict[str, float]]], Optional[float]]:
-    """The metrics of both, and the share of examples that they answer alike, where the data says what is true."""
+    """The metrics of both, and the share of examples with equal answers, if the true answers are known."""
     from armnet.evaluation.evaluate import evaluate
     from armnet.evaluation.findings import differ
 
@@ -132,7 +132,7 @@ def _accuracy(
 
 
 def _unmeasured(noise: Noise, examples: Sequence[Examples]) -> List[str]:
-    """Why something that a user expects is not there."""
+    """Why a figure that a user expects is missing."""
     told = [f"no accuracy: {one.untrue}" for one in examples if one.data is None][:1]
     if not noise.blobs:
         told.append("the two nets have no blob in common, by name: they may be made from different models")

@@ -201,8 +201,9 @@ def warnings(facts: Dict[str, Any]) -> List[str]:
 
 
 def _blas_warning(identity: Dict[str, Any]) -> str:
-    """What is wrong with NumPy's BLAS, and what to install; "" if nothing is. The ratios are of instructions for a
-    product of 256 x 256 matrices on a Cortex-A7."""
+    """What is wrong with NumPy's BLAS, and what to install; "" if nothing is. The ratios are those of instruction
+    counts for a product of 256 x 256 matrices on a Cortex-A7.
+    """
     from runtime_arm.machine.blas import SCALAR_CORES
 
     blas, is_arm32 = identity["blas"], identity["machine"].startswith("armv")

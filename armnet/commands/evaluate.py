@@ -238,7 +238,7 @@ def _print(evaluation: Evaluation) -> None:
 
 
 def _print_classes(result: Result) -> None:
-    """The confusion matrix, or what is confused most; else the numbers of each class."""
+    """The confusion matrix, or the most frequent confusions; else the numbers of each class."""
     from armnet.console import print_table
 
     if result.scores.confusion is not None:

@@ -185,7 +185,7 @@ def _written(pair: Pair, args: argparse.Namespace) -> List[Path]:
 
 
 def _files(given: List[str]) -> Sequence[Any]:
-    """The files of the model; says which were found beside the one that was given."""
+    """The files of the model; prints which were found beside the given one."""
     from armnet.console import note
     from armnet.model_files import completed
 
@@ -213,8 +213,9 @@ def _fitting_labels(pair: Pair, source: str) -> Pair:
 
 
 def _with_what_was_stored(pair: Pair, folder: str) -> Pair:
-    """The pair with the labels, the preprocessing and the result of the pair that it replaces, if it is one of the same
-    source and has none of its own; says what is kept and what is dropped."""
+    """The pair with the labels, the preprocessing and the result of the pair that it replaces, if that has the same
+    source and the new pair has none of its own; prints what is kept and what is dropped.
+    """
     from armnet.console import note
     from runtime_arm.errors import ArmnetError
     from runtime_arm.pair.pair import Pair

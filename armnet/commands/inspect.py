@@ -83,7 +83,7 @@ def _write_page(path: str, name: str, pair: Any, facts: Dict[str, Any], memory: 
 def operator_rows(net: Any, segment: Any) -> List[Dict[str, Any]]:
     """One row per step; ``index`` is None for a step that the plan inserts.
 
-    Shapes are unknown behind a border, which is an operator whose output shape depends on data.
+    Shapes are unknown after a border, which is an operator whose output shape depends on data.
     """
     from runtime_arm.planning.cost import cost_of
 
@@ -131,8 +131,9 @@ def _unknown_row(index: int, op: Any) -> Dict[str, Any]:
 
 
 def add_times(rows: List[Dict[str, Any]], path: str) -> None:
-    """Gives each row its "ms" from a file that ``armnet profile --json`` wrote. UsageError if it is none, or if it is
-    that of another network."""
+    """Gives each row its "ms" from a file that ``armnet profile --json`` wrote. UsageError if it is not such a file, or
+    belongs to another network.
+    """
     import json
 
     from runtime_arm.errors import UsageError

@@ -79,7 +79,7 @@ def _rows(file: str, given: List[str]) -> List[Dict[str, Any]]:
 
 
 def _bundle_row(file: str, key_files: List[str]) -> Dict[str, Any]:
-    """What a bundle's signature says, held against the keys that were named with it."""
+    """What a bundle's signature says, checked with the keys that were named with it."""
     from runtime_arm.errors import PairError
     from runtime_arm.files import map_file
     from runtime_arm.pair.signatures.keys import read_public_keys

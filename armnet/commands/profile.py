@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     for line in [*predictor.notes, *(f"warning: {line}" for line in noisy)]:
         note(line)
     if noisy and any(timing.step.workers > 1 for timing in timings):
-        note("steps on several cores wait until each of them is free: --threads 1 tells what a step takes")
+        note("steps on several cores wait until each core is free: --threads 1 shows the time of a step alone")
     if predictor.placement is not None and predictor.placement.session.device.is_cpu:
-        note(f"{predictor.placement.session.device.spec} is the processor: its times are not a GPU's")
+        note(f"{predictor.placement.session.device.spec} is the processor itself: its times are not those of a GPU")
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)
     for row in rows:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_formats(parser: argparse.ArgumentParser) -> None:
-    """What weights and activations become."""
+    """Options for the formats of weights and activations."""
     parser.add_argument(
         "--weights",
         default="int8",
@@ -61,7 +61,7 @@ def _add_formats(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
-    """Typical inputs, and what is found out on them."""
+    """Options for typical inputs, and for their use."""
     parser.add_argument("--data", metavar="DATA", help=f"typical inputs: {FILES}")
     parser.add_argument(
         "--samples", type=int, default=200, metavar="N", help="use at most N of them (default: %(default)s)"
@@ -97,7 +97,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def decibels(word: str) -> float:
-    """What --snr demands. ValueError for what is no number."""
+    """The target of --snr. ValueError if it is not a number."""
     ratio = -math.inf if word == "none" else float(word)
     if math.isnan(ratio):
         raise ValueError("not a number")
@@ -105,7 +105,7 @@ def decibels(word: str) -> float:
 
 
 def _add_targets(parser: argparse.ArgumentParser) -> None:
-    """How good the result must be: layers that spoil it stay float."""
+    """Options for how good the result must be: layers that spoil it stay float."""
     parser.add_argument(
         "--snr",
         type=decibels,
@@ -129,7 +129,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reports(parser: argparse.ArgumentParser) -> None:
-    """Tables and pages, and the way in which weights are unpacked."""
+    """Options for tables and pages, and for when weights are unpacked."""
     parser.add_argument(
         "--table", metavar="FILE", help="a table that says for each layer what to store and compute it in"
     )
@@ -190,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
 def _quantized(
     args: argparse.Namespace, pair: Any, samples: Any, judge: Any, folder: Optional[str], report: Any
 ) -> Any:
-    """The pair in fewer bits. folder: for what is found on the samples."""
+    """The pair in fewer bits. folder: keeps what is found on the samples."""
     from armnet.console import progress
     from optimize.quantization import quantize
 
@@ -227,9 +227,10 @@ def _save(result: Any, output: str, kept: str) -> None:
 
 
 def _files(before: Any, after: Any, given: Optional[int], output: str) -> Dict[str, Optional[Dict[str, int]]]:
-    """What the files take, like compared with like: in the form of the output, and, if that is a zip file, in folders.
+    """The sizes of both pairs in the same form: in that of the output, and, if that is a zip file, also as folders.
 
-    given: what the files of the model take, where they are not zipped."""
+    given: the size of the model's files, if they are not zipped.
+    """
     from armnet.model_files import folder_nbytes, zip_nbytes
     from runtime_arm.files import is_zip_name
 
@@ -266,7 +267,7 @@ def _unpacking(pair: Any) -> Dict[str, Any]:
 
 
 def _judge(args: argparse.Namespace, pair: Any) -> Any:
-    """What --must asks; None without it."""
+    """What --must demands; None without it."""
     from armnet.console import note
     from armnet.evaluation.gate import parse_musts
     from armnet.evaluation.judge import Judge

@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _signed(path: str, keys: str) -> Pair:
-    """The pair of a bundle that somebody who is trusted has signed; says on stderr who."""
+    """The pair of a bundle that a trusted person has signed; prints on stderr who."""
     from armnet.console import note
     from armnet.signed import open_signed
 
@@ -166,7 +166,7 @@ def _model(args: argparse.Namespace) -> Model:
 def _display(
     args: argparse.Namespace, model: Model, total: Optional[int], shown: List[Dict[str, Any]]
 ) -> Iterator[Callable[[Record], None]]:
-    """How a record is shown: at once as text, or at the end as JSON; with progress, and once what was fed."""
+    """How a record is shown: at once as text, or at the end as JSON; with progress, and once with what was fed."""
     import time
 
     from armnet.console import note, progress
@@ -192,7 +192,7 @@ def _display(
 
 
 def _explain(model: Model, record: Record, note: Callable[[str], None]) -> None:
-    """Says on stderr what was fed, and of outputs without a meaning how to give them one."""
+    """Prints on stderr what was fed, and how to give a meaning to outputs that have none."""
     if model.fed:
         note(f"armnet: {model.fed}")
     labels = model.labels or getattr(record.answers[0].result, "labels", None)  # a decoder may know them
@@ -200,13 +200,13 @@ def _explain(model: Model, record: Record, note: Callable[[str], None]) -> None:
         note("armnet: classes are shown as numbers, because the model has no labels: --labels FILE names them")
     if model.decoder.kind == "tensors":
         note(
-            "armnet: what these outputs mean is not known; say it with --task classes|boxes|mask|..., "
+            "armnet: the meaning of these outputs is not known; give it with --task classes|boxes|mask|..., "
             "or store it: armnet describe PAIR --task ..."
         )
 
 
 def _ended(tally: Tally) -> int:
-    """The exit status, after what was skipped is told."""
+    """The exit status, after printing what was skipped."""
     from armnet.console import note
 
     for line in tally.skipped:
@@ -217,7 +217,7 @@ def _ended(tally: Tally) -> int:
 
 
 def _paranoid(model: Model) -> Callable[[Any], Dict[str, Any]]:
-    """A function that runs the pair in poisoned memory, and says so."""
+    """A function that runs the pair in poisoned memory and prints so."""
     from armnet.console import note
     from runtime_arm.execution.paranoid import run_paranoid
 

@@ -197,7 +197,7 @@ def _run_pair(args: argparse.Namespace) -> int:
 
 
 def _trained(args: argparse.Namespace, pair: Any, learned: Any, held: Any, plan: Any, kept: Path) -> Any:
-    """The trainer at the end of its course, what each epoch brought, and what memory a step takes."""
+    """The trainer at the end of its course, the figures of each epoch, and the memory of a step."""
     import numpy as np
 
     from armnet.console import note, progress
@@ -238,7 +238,7 @@ def _samples(args: argparse.Namespace, model: Any) -> Any:
     except ValueError:
         judged = samples_at(args.hold_out, model, (), args.labels)
         if judged.labels != samples.labels:
-            raise UsageError(f"{args.hold_out}: has other classes than {args.data[0]}") from None
+            raise UsageError(f"{args.hold_out}: its classes differ from those of {args.data[0]}") from None
         return samples, judged, samples.labels
     return (*held_out(samples, share, args.seed), samples.labels)
 
@@ -267,7 +267,7 @@ def _loss(args: argparse.Namespace) -> Any:
 
 
 def _solver(args: argparse.Namespace, steps: int) -> Any:
-    """The solver with those of its numbers that are given. UsageError for one that it does not have."""
+    """The solver with the given numbers. UsageError for one that it does not have."""
     from runtime_arm.errors import UsageError
     from training.schedules import schedule_of
     from training.solvers import solver_of

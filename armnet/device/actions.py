@@ -1,4 +1,4 @@
-"""The actions of ``armnet device``, a function each: from the command's arguments to an exit status."""
+"""The actions of ``armnet device``, one function each: from the command's arguments to an exit status."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def bench_action(args: argparse.Namespace) -> int:
         facts = _ask(target, network, ["--json", "--bench", str(args.runs)], args)
         identity = target.identity()
     if args.target.startswith(("emulated:", "full-system:")):
-        note("armnet: times on an emulated machine mean nothing; armnet device count says what an inference costs")
+        note("armnet: times on an emulated machine mean nothing; armnet device count counts instructions")
     if args.json:
         print_json("device bench", {"target": args.target, "identity": identity, **facts})
     else:

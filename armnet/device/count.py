@@ -62,7 +62,7 @@ def _count_one(args: argparse.Namespace, machine: Machine) -> int:
 
 
 def _count_against_file(args: argparse.Namespace, machine: Machine) -> int:
-    """Counts a pair and holds it against a budget file, or writes that; returns 1 if it exceeds its budget."""
+    """Counts a pair and compares it with a budget file, or writes that; returns 1 if it exceeds its budget."""
     path, verdict = Path(args.budget), budget_file.Verdict([])
     if not args.update_budget:
         budget_file.entry_of(path, machine.name, "--update-budget")

@@ -28,7 +28,7 @@ _TELLING = {
 
 
 def as_text(facts: Dict[str, Any]) -> str:
-    """What ``armnet doctor --json`` gives, in lines; warnings come last."""
+    """The facts of ``armnet doctor --json`` in lines; warnings come last."""
     from runtime_arm.app.display import size
 
     identity, condition, network = facts["identity"], facts["condition"], facts["network"]
@@ -62,7 +62,7 @@ def as_text(facts: Dict[str, Any]) -> str:
 
 
 def _device_text(device: Dict[str, Any], matmul: float) -> str:
-    """One device in a line, and whether it may pay."""
+    """One device in one line, and whether it may be faster."""
     from runtime_arm.app.display import size
 
     if device["problem"]:

@@ -29,14 +29,14 @@ def packages_of(kind: str, words: Sequence[str]) -> List[str]:
 def set_up(kind: str, target: str, words: Sequence[str], to_stderr: bool = False) -> None:
     """Runs the script of a kind on a target, "local" or an ssh address, with options of the script.
 
-    to_stderr: where stdout is wanted for something else. UsageError for another target; DeviceError if it fails, after
-    it or ssh has said why on stderr, or if a program is missing here.
+    to_stderr: print to stderr, if stdout is needed for something else. UsageError for another target; DeviceError if
+    the script fails, after it or ssh has said why on stderr, or if a program is missing here.
     """
     sys.stdout.flush()
     done = _run(_on(target, _program(kind, words)), stdout=_STDERR if to_stderr else None)
     if done.returncode:
         where = "this machine" if target == "local" else target
-        raise DeviceError(f"{where} is not set up: exit status {done.returncode}, for the reason given above")
+        raise DeviceError(f"{where} is not set up: exit status {done.returncode}; the reason is given above")
 
 
 def _program(kind: str, words: Sequence[str]) -> List[str]:
@@ -51,7 +51,7 @@ def _run(command: Sequence[str], stdout: Optional[int]) -> subprocess.CompletedP
 
 
 def _on(target: str, program: List[str]) -> List[str]:
-    """What runs a program on a target, with this terminal as its own, so that sudo and ssh can ask for passwords."""
+    """The command that runs a program on a target in this terminal, so that sudo and ssh can ask for passwords."""
     if target == "local":
         return program
     if not target.startswith("ssh://"):

@@ -1,5 +1,5 @@
-"""How right a model is, on examples whose answers are known.
+"""The accuracy of a model on examples whose answers are known.
 
-``evaluate.py`` does it: ``data.py`` recognises the examples and how they are measured, a place (``place.py``) answers
-them, ``findings.py`` says what of an answer is kept, a measure (``classification.py``, ``detection.py``, ...) counts.
+``evaluate.py`` measures it: ``data.py`` recognises the examples and their measure, a place (``place.py``) answers them,
+``findings.py`` says what is kept of an answer, and the measure (``classification.py``, ``detection.py``, ...) counts.
 """

@@ -64,12 +64,12 @@ def _arrays(path: str) -> Sequence[Array]:
     if labels.ndim != 1 or labels.dtype.kind not in "iuUS":
         raise FeedError(f"{path}: labels must be (N,) numbers or names, got {labels.dtype.name} {labels.shape}")
     if images.ndim < 2 or len(images) != len(labels):
-        raise FeedError(f"{path}: images {images.shape} and labels {labels.shape} are of different numbers")
+        raise FeedError(f"{path}: images {images.shape} and labels {labels.shape} differ in number")
     return images, labels
 
 
 class _Examples(Sequence[Example]):
-    """Made when they are asked for, from arrays in memory."""
+    """Examples that are made on demand, from arrays in memory."""
 
     def __init__(self, images: Array, truths: Sequence[int], infos: Sequence[TensorInfo], pictures: bool, path: str):
         self._images, self._truths, self._path = images, truths, path
@@ -87,7 +87,7 @@ class _Examples(Sequence[Example]):
 
 
 def _feeder(images: Array, infos: Sequence[TensorInfo], pictures: bool, path: str) -> Callable[[Array], Any]:
-    """Makes of one image what the model takes: {input: array} in the net's own shape, or pixels."""
+    """A function that turns an image into what the model takes: {input: array} in the net's own shape, or pixels."""
     info = infos[0]
     dtype = np.dtype(info.dtype or "float32")
     inner = images.shape[1:]
@@ -109,7 +109,7 @@ def _feeder(images: Array, infos: Sequence[TensorInfo], pictures: bool, path: st
 
 
 def _castable(given: Any, wanted: Any) -> bool:
-    """Whether numbers of one type can be fed as another; integers are never taken for prepared floats."""
+    """Whether numbers of one dtype can be fed as another; integers never count as prepared floats."""
     return bool(given == wanted or (given.kind == wanted.kind == "f"))
 
 

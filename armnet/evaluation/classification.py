@@ -22,7 +22,7 @@ class ClassMeasure:
         self.labels = labels
 
     def scores(self, answered: Sequence[Tuple[Example, Finding]]) -> Scores:
-        """top1 and top5, and for each class that occurs how many are recalled and how many are precise."""
+        """top1 and top5, and for each class that occurs its recall and precision."""
         truth = np.asarray([example.truth for example, _ in answered], np.int64)
         best = np.asarray([finding["top"][0][0] for _, finding in answered], np.int64)
         among = [example.truth in [number for number, _ in finding["top"]] for example, finding in answered]
@@ -54,7 +54,7 @@ class ClassMeasure:
         return None
 
     def fault(self, example: Example, finding: Finding) -> Optional[Fault]:
-        """An answer is wrong if its best class is not the true one; the surer it is, the worse."""
+        """An answer is wrong if its best class is not the true one; the higher its score, the worse."""
         number, score = finding["top"][0]
         if number == example.truth:
             return None

@@ -27,7 +27,7 @@ Loaded = Tuple[int, Any]  # the number of an example, and its value without file
 
 
 class Recipe(NamedTuple):
-    """A model, to be opened by a worker. key: changes whenever the model does."""
+    """A model for a worker to open. key: changes whenever the model does."""
 
     key: str
     version: str
@@ -51,7 +51,9 @@ class Cluster:
         self._local = _processes(scheduler)
 
     def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
-        """As workers answer them; as many are on their way as keep the workers busy."""
+        """The findings in the order in which workers answer; enough examples are sent ahead to keep the workers
+        busy.
+        """
         with needed_for("--scheduler"):
             from distributed import as_completed
         failed: List[Tuple[int, Finding]] = []
@@ -72,7 +74,7 @@ class Cluster:
     def _chunks(
         self, examples: Sequence[Example], todo: Sequence[int], failed: List[Tuple[int, Finding]]
     ) -> Iterator[List[Loaded]]:
-        """Examples with what is in their files; those that cannot be read go to ``failed``."""
+        """Examples with the content of their files; those that cannot be read go to ``failed``."""
         chunk: List[Loaded] = []
         for number in todo:
             try:
@@ -104,7 +106,7 @@ class Cluster:
         """A client of the scheduler, and the number of its workers. What Dask raises becomes one line."""
         with needed_for("--scheduler"):
             from distributed import Client, LocalCluster
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says is said again by its exceptions
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its exceptions repeat its messages
         cluster: Any = None
         try:
             if self._local is not None:

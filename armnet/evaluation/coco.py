@@ -20,7 +20,7 @@ _PLACES = ("", "images", "..", "../images", "../{name}", "{name}", "../images/{n
 
 
 def fits(path: str) -> bool:
-    """Whether it is a .json file, or a folder that holds annotations and pictures."""
+    """Whether the path is a .json file, or a folder with annotations and pictures."""
     return path.lower().endswith(".json") or _annotations_in(path) is not None
 
 
@@ -126,7 +126,7 @@ def _numbers(
 
 
 def _pictures(content: Dict[str, Any], path: str) -> Dict[Any, str]:
-    """The path of each picture, below the first place that has it. UsageError, saying where was looked, if none has."""
+    """The path of each picture, below the first folder that has it. UsageError, listing the folders, if none has it."""
     folder = os.path.dirname(path)
     name = os.path.splitext(os.path.basename(path))[0].partition("_")[2]
     places = [os.path.normpath(os.path.join(folder, place.format(name=name))) for place in _PLACES]

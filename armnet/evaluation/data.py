@@ -1,4 +1,4 @@
-"""Recognises what a data set is, by what lies there."""
+"""Recognises the kind of a data set from the files at its path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def data_of(path: AnyPath, model: Model, notice: Callable[[str], None] = lambda 
             if not len(data.examples):
                 raise UsageError(f"{path}: holds no examples; expected {EXPECTED}")
             return data
-    raise UsageError(f"{path}: is no data set that armnet knows; expected {EXPECTED}")
+    raise UsageError(f"{path}: is not a data set that armnet knows; expected {EXPECTED}")
 
 
 def _readers() -> List[Tuple[Callable[[str], bool], Callable[..., Data]]]:

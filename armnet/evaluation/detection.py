@@ -96,7 +96,7 @@ class BoxMeasure:
         return None
 
     def fault(self, example: Example, finding: Finding) -> Optional[Fault]:
-        """An answer is as wrong as it misses boxes, or finds some that are not there, at a score of SURE."""
+        """The more boxes an answer misses, or finds by mistake, at a score of SURE, the worse it is."""
         truths = [truth for truth in example.truth["boxes"] if not truth["crowd"]]
         free = list(range(len(truths)))
         extra: List[str] = []
@@ -117,7 +117,7 @@ class BoxMeasure:
         return Fault(float(len(missed) + len(extra)), *told)
 
     def _in_crowd(self, example: Example, index: int, corners: Sequence[float]) -> bool:
-        """Whether most of a box lies in a crowd of its class, of which nobody has drawn each member."""
+        """Whether most of a box is inside a crowd of its class, whose members are not annotated one by one."""
         x0, y0, x1, y1 = corners
         for truth in example.truth["boxes"]:
             if truth["crowd"] and truth["index"] == index:

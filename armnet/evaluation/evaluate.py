@@ -23,9 +23,10 @@ Report = Callable[[str, int, int], None]
 
 
 class Result(NamedTuple):
-    """What one place answered. findings: by the number of the example; skipped: why it has no answer, for those that
-    have none; differing: the numbers of those that the first place answers otherwise; seconds: of those that were
-    answered now and not by an earlier run, which were ``answered_before``."""
+    """The answers of one place. findings: by the number of the example. skipped: for examples without an answer, the
+    reason. differing: the numbers of examples that the first place answers otherwise. seconds: for the examples that
+    were answered now; an earlier run had answered ``answered_before``.
+    """
 
     place: str
     scores: Scores
@@ -72,14 +73,14 @@ def evaluate(
     progress: Report = lambda text, done, total: None,
     notice: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
-    """How right a model is.
+    """Measures the accuracy of a model.
 
     model: a Model, or what ``armnet.open`` takes. data: a folder with a folder for each class, an .npz with images and
-    labels, COCO's annotations, a folder with images/ and masks/, or a list of files with what they hold. most: of so
-    many examples, spread evenly. places: where they are answered (default: here); all are compared with the first.
-    fresh: answers are not taken from a journal that an interrupted evaluation left. progress: is called with what is
-    done, how many are done, and of how many. notice: is given what was assumed.
-    UsageError if data and model do not fit, or nothing could be answered.
+    labels, COCO's annotations, a folder with images/ and masks/, or a list of files with what they hold. most: take at
+    most this number of examples, spread evenly. places: where they are answered (default: here); all are compared with
+    the first. fresh: ignore the answers that an interrupted evaluation left in its journal. progress: called with what
+    is being done, how many are done, and of how many. notice: called with what was assumed. UsageError if data and
+    model do not fit, or nothing could be answered.
 
     Examples:
         >>> import armnet
@@ -94,7 +95,7 @@ def evaluate(
         found = data if isinstance(data, Data) else data_of(data, opened, notice)
         if opened.decoder.kind not in found.measure.kinds:
             raise UsageError(
-                f"the data tells of {' or '.join(found.measure.kinds)}, but the model gives {opened.decoder.kind}; "
+                f"the data holds {' or '.join(found.measure.kinds)}, but the model gives {opened.decoder.kind}; "
                 "--task says what its outputs mean"
             )
         chosen = places or [Here(opened, options_for(found))]
@@ -110,7 +111,7 @@ def evaluate(
 
 
 def options_for(data: Data) -> Options:
-    """How answers are to be read for the data's measure."""
+    """The options by which answers are read for the data's measure."""
     return Options(data.measure.threshold)
 
 

@@ -1,4 +1,4 @@
-"""Example, Data and Measure: what a model is evaluated on, and what counts the answers."""
+"""Example, Data and Measure: examples, data sets, and what counts the answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 class Scores(NamedTuple):
     """What a measure found.
 
-    metrics: numbers from 0 to 1 by name, the most telling first. rows: a mapping for each class, all with the same
+    metrics: numbers from 0 to 1 by name, the most important first. rows: a mapping for each class, all with the same
     keys. confusion: the names of classes and, for each true class, how often each was the answer (n, n).
     """
 
@@ -42,13 +42,13 @@ class Scores(NamedTuple):
 
 
 class Measure(Protocol):
-    """Counts answers. kinds: of the results that it can count; threshold: the least score that an answer keeps."""
+    """Counts answers. kinds: the kinds of results that it can count; threshold: the lowest score that is kept."""
 
     kinds: Tuple[str, ...]
     threshold: Optional[float]
 
     def scores(self, answered: Sequence[Tuple[Example, Finding]]) -> Scores:
-        """How right the answers are."""
+        """The scores of the answers."""
 
     def problem(self, example: Example, finding: Finding) -> Optional[str]:
         """Why an answer cannot be compared with its truth, None if it can."""
@@ -57,7 +57,7 @@ class Measure(Protocol):
         """What is wrong with an answer, None if it is right."""
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
-        """Pillow pictures by what they show, of the truth and the answer; None if there is nothing to be seen."""
+        """Pillow pictures by what they show, of the truth and the answer; None if there is nothing to show."""
 
 
 class Data(NamedTuple):

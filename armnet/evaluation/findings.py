@@ -1,4 +1,4 @@
-"""Findings: what of an answer is kept, as plain JSON, and when two answers to one input differ.
+"""Findings: what is kept of an answer, as plain JSON, and when two answers to one input differ.
 
 classes       {"top": [[number, score], ...]}                 the best five
 boxes         {"boxes": [[number, score, x0, y0, x1, y1], ...]}
@@ -31,7 +31,7 @@ _SAME_MASK = 0.01  # the share of pixels that may differ
 
 
 def finding_of(result: Result) -> Finding:
-    """What is kept of a result. UsageError for results of which there is nothing to be counted."""
+    """What is kept of a result. UsageError for results that have nothing to count."""
     if result.kind not in _KEEPERS:
         raise UsageError(
             f"the answers are of the kind {result.kind!r}, which cannot be evaluated; there are {', '.join(_KEEPERS)}; "
@@ -78,10 +78,10 @@ def unpacked(finding: Finding) -> Array:
 
 
 def differ(one: Finding, other: Finding) -> bool:
-    """Whether two answers to one input say something else.
+    """Whether two answers to one input differ.
 
-    Classes: the best is another. Boxes: one of them has a box of SURE that the other lacks. Masks: more than one pixel
-    in a hundred is of another class. Sounds: other things are heard.
+    Classes: in the best one. Boxes: one answer has a box of SURE that the other lacks. Masks: in the class of more than
+    one pixel in a hundred. Sounds: in what is heard.
     """
     if set(one) != set(other):
         return True

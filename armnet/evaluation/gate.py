@@ -1,4 +1,4 @@
-"""``--must``: bounds that metrics have to keep."""
+"""``--must``: bounds for metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS: Dict[str, str] = {
 
 
 class Must(NamedTuple):
-    """A bound: at least so much, of an error at most so much."""
+    """A bound: a minimum, or for an error a maximum."""
 
     metric: str
     bound: float
@@ -67,7 +67,7 @@ def broken(musts: Sequence[Must], places: Mapping[str, Mapping[str, float]]) -> 
         values = {name: metrics[must.metric] for name, metrics in places.items() if must.metric in metrics}
         if not values:
             known = ", ".join(dict.fromkeys(metric for metrics in places.values() for metric in metrics))
-            raise UsageError(f"--must {must.metric}: is not measured here; what is measured is {known}")
+            raise UsageError(f"--must {must.metric}: is not measured here; measured are {known}")
         lines += [
             f"{name}: {must.metric} is {value:.6g}, must be {str(must).partition(' ')[2]}"
             for name, value in values.items()

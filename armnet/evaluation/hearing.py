@@ -17,7 +17,7 @@ SPEECH = "speech"  # what a net without labels hears
 
 
 class HeardMeasure:
-    """Counts sounds whose truth is the label of what is to be heard; the event that lasts longest is the answer.
+    """Counts sounds whose truth is a label; the event that lasts longest is the answer.
 
     Words such as "silence", "unknown" or "noise" stand for no event at all.
     """
@@ -36,7 +36,7 @@ class HeardMeasure:
             )
 
     def heard(self, finding: Finding) -> str:
-        """The plain name of what lasts longest in a sound."""
+        """The plain name of the event that lasts longest in a sound."""
         seconds: Dict[int, float] = {}
         for number, start, end, _ in finding["events"]:
             seconds[number] = seconds.get(number, 0.0) + end - start
@@ -70,12 +70,12 @@ class HeardMeasure:
         return None
 
     def fault(self, example: Example, finding: Finding) -> Optional[Fault]:
-        """An answer is wrong if another thing is heard."""
+        """An answer is wrong if its label is not the true one."""
         truth, said = self.plain(example.truth), self.heard(finding)
         return None if truth == said else Fault(1.0, truth, said)
 
     def drawn(self, example: Example, finding: Finding) -> Optional[Mapping[str, Any]]:
-        """Nothing is to be seen of a sound."""
+        """There is no picture of a sound."""
         return None
 
 
@@ -98,7 +98,7 @@ class TextMeasure:
         return None
 
     def fault(self, example: Example, finding: Finding) -> Optional[Fault]:
-        """An answer is as wrong as characters must be changed."""
+        """The more characters must be changed, the worse the answer."""
         changes = distance(example.truth, finding["text"])
         return Fault(float(changes), repr(example.truth), repr(finding["text"])) if changes else None
 
@@ -111,7 +111,7 @@ class TextMeasure:
 
 
 def distance(one: str, other: str) -> int:
-    """How many characters must be put in, taken out or changed to make one text of the other (Levenshtein, 1966)."""
+    """How many characters must be inserted, deleted or changed to turn one text into the other (Levenshtein, 1966)."""
     codes = np.asarray([ord(char) for char in other], np.int64)
     places = np.arange(len(other) + 1)
     row = places.copy()

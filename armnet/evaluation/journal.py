@@ -1,4 +1,4 @@
-"""The journal of an evaluation: what is answered already, so that one that was killed goes on where it was."""
+"""The journal of an evaluation: the answers so far, so that an evaluation that was killed continues where it was."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FORGOTTEN = 30 * 86400.0  # seconds
 
 
 class Journal:
-    """The findings of one place, a line of JSON each, in a file of the cache. It is removed when all are counted.
+    """The findings of one place, one line of JSON each, in a file of the cache. It is removed when all are counted.
 
-    what: strings that together say what is evaluated; another model, other data or another place has another journal.
+    what: strings that together identify the evaluation: another model, other data or another place has another journal.
     """
 
     def __init__(self, what: Sequence[str], fresh: bool = False):
@@ -72,7 +72,7 @@ class Journal:
 
 
 def _forget(folder: Path) -> None:
-    """Removes what evaluations left behind that nobody has gone on with for long."""
+    """Removes the journals of evaluations that nobody has continued for a long time."""
     for path in folder.glob("*.jsonl"):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - FORGOTTEN:

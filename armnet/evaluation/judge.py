@@ -1,4 +1,4 @@
-"""Judges pairs that were made of another: is this one still right often enough?"""
+"""Judges pairs that were made from another one: are they still accurate enough?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.pair.pair import Pair
 
 
 class Judge:
-    """Compares pairs with the one that they were made of, on examples whose answers are known.
+    """Compares pairs with the one from which they were made, on examples whose answers are known.
 
     musts: for each metric the share of the original's value that a pair must have. before: the original's metrics.
     UsageError for a metric that the data does not measure, and for errors, which have no share.
@@ -36,11 +36,11 @@ class Judge:
         for must in musts:
             if must.metric in LESS_IS_BETTER or must.metric not in self.before:
                 known = ", ".join(metric for metric in self.before if metric not in LESS_IS_BETTER)
-                raise UsageError(f"--must {must.metric}: what can be kept here is a share of {known}")
+                raise UsageError(f"--must {must.metric}: here a bound can be a share of {known}")
             self._bounds.append(must._replace(bound=must.bound * self.before[must.metric]))
 
     def metrics(self, pair: Pair) -> Dict[str, float]:
-        """How right a pair is, its outputs read like the original's."""
+        """The metrics of a pair, with its outputs read like the original's."""
         return evaluate(pair.replace(meta=self._meta), self._data).metrics
 
     def accepts(self, pair: Pair) -> bool:

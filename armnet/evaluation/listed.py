@@ -26,8 +26,9 @@ def fits(path: str) -> bool:
 
 
 def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
-    """The examples. A line is a file, relative to the list, and behind a comma (.csv), a tab (.tsv) or a blank the word
-    or line that is true of it."""
+    """The examples. A line is a file, relative to the list, then a comma (.csv), a tab (.tsv) or a blank, then the true
+    word or line of text.
+    """
     rows = _rows(path)
     as_classifier(model, notice)
     kind = model.decoder.kind
@@ -40,7 +41,7 @@ def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     elif kind == "classes":
         alone = next((file for file, word in rows if not word), None)
         if alone is not None:
-            raise FeedError(f"{path}: {alone!r} stands alone on its line; behind a file stands its class")
+            raise FeedError(f"{path}: {alone!r} is alone on its line; a file must be followed by its class")
         numbers = class_numbers(sorted(set(words)), model_labels(model), model_count(model), path)
         truths, measure = [numbers[word] for word in words], ClassMeasure(model.labels)
     else:
@@ -69,5 +70,7 @@ def _rows(path: str) -> List[Tuple[str, str]]:
         rows = rows[1:]  # behind the names of the columns
     for row in rows:
         if len(row) not in (1, 2):
-            raise FeedError(f"{path}: a line is a file and what is true of it, got {' | '.join(row)[:80]!r}")
+            raise FeedError(
+                f"{path}: a line must be a file and its true class, sound or text, got {' | '.join(row)[:80]!r}"
+            )
     return [(row[0], row[1] if len(row) == 2 else "") for row in rows]

@@ -45,7 +45,7 @@ def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
         notice(f"{path}: {len(pictures) - len(both)} pictures are left out, because they have no mask")
     two = all(set(np.unique(read_mask(masks[stem]))) <= {0, IGNORED} for stem in both[:_LOOKED_AT])
     if two:
-        notice(f"{path}: the masks hold nothing but 0 and 255; 255 is taken for class 1")
+        notice(f"{path}: the masks hold only 0 and 255; 255 is taken for class 1")
     examples = [Example(f"{pictures[stem].name}", os.fspath(pictures[stem]), os.fspath(masks[stem])) for stem in both]
     measure = MaskMeasure(model_labels(model), two)
     marks = "\n".join(f"{stamp(example.value)}\n{stamp(example.truth)}" for example in examples)

@@ -29,7 +29,7 @@ _PROGRAM = "answer.py"
 
 
 class _Sent(NamedTuple):
-    """An example that is on its way: its arrays by name, and how they were prepared; None for a sound."""
+    """An example that was sent: its arrays by name, and how they were prepared; None for a sound."""
 
     number: int
     arrays: Dict[str, Array]
@@ -64,7 +64,7 @@ class OnTarget:
         self._most = FEWEST
 
     def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
-        """Many at a time, in order."""
+        """The findings in order; many examples are sent at a time."""
         with tempfile.TemporaryDirectory(prefix="armnet-evaluate-") as made:
             folder = Path(made)
             self_contained(self._model).save(folder / "pair")
@@ -81,7 +81,7 @@ class OnTarget:
     def _chunks(
         self, examples: Sequence[Example], todo: Sequence[int], failed: Dict[int, Finding]
     ) -> Iterator[List[_Sent]]:
-        """The examples, as many at once as are allowed; those that cannot be read go to ``failed``."""
+        """The examples, in chunks as large as allowed; those that cannot be read go to ``failed``."""
         chunk: List[_Sent] = []
         nbytes = 0
         for number in todo:

@@ -32,7 +32,7 @@ def _head(title: str, evaluation: Evaluation) -> str:
 
 
 def _places(evaluation: Evaluation) -> str:
-    """What the other places answer otherwise."""
+    """The examples that the other places answer otherwise."""
     if len(evaluation.results) < 2:
         return ""
     metrics = list(dict.fromkeys(name for result in evaluation.results for name in result.metrics))

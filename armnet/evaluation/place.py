@@ -26,7 +26,7 @@ class Place(Protocol):
     name: str
 
     def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
-        """The number and the finding of each example that is to do, in any order, as they come."""
+        """The number and the finding of each example, in any order, as they become available."""
 
 
 class Here:
@@ -37,7 +37,7 @@ class Here:
         self._model, self._options, self._keep = model, options, keep
 
     def findings(self, examples: Sequence[Example], todo: Sequence[int]) -> Answered:
-        """One after the other, in order."""
+        """The findings, one after the other, in order."""
         for number in todo:
             yield number, answered(lambda number=number: self._ask(examples[number].value), self._keep)  # type: ignore[misc]
 
@@ -68,7 +68,9 @@ def by_another_runtime(
     options: Options,
     keep: Keep = result_of,
 ) -> Here:
-    """This process with another runtime in the place of armnet's: the same inputs, the same reading of the outputs."""
+    """This process, with another runtime instead of armnet's: inputs are prepared and outputs are read in the same
+    way.
+    """
     if model.following:
         raise UsageError("another runtime runs one net; this model has several")
     other = Model(self_contained(model), threads=1, notice=lambda text: None)
@@ -77,7 +79,9 @@ def by_another_runtime(
 
 
 def self_contained(model: Model) -> Pair:
-    """The model's pair with all that the user said of it: what its outputs mean, labels and preprocessing."""
+    """The model's pair with everything that the user said about it: the meaning of its outputs, labels and
+    preprocessing.
+    """
     told = {"result": model.entry, "preprocessing": model.rule}
     if model.labels is not None:
         told["labels"] = model.labels  # type: ignore[assignment]

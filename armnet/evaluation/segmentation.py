@@ -33,7 +33,7 @@ class MaskMeasure:
         return np.asarray((values > 0).astype(np.uint16) if self.two_classes else values.astype(np.uint16))
 
     def counts(self, example: Example, finding: Finding) -> Array:
-        """For each true class how many pixels are said to be of each class, (n, n)."""
+        """For each true class, how many pixels are assigned to each class, (n, n)."""
         truth, said = self.truth(example), unpacked(finding)
         if truth.shape != said.shape:
             sizes = ["x".join(map(str, reversed(array.shape))) for array in (truth, said)]
@@ -44,7 +44,9 @@ class MaskMeasure:
         return np.bincount(pairs, minlength=most * most).reshape(most, most)
 
     def scores(self, answered: Sequence[Tuple[Example, Finding]]) -> Scores:
-        """miou over the classes that occur in the masks, and pixel_accuracy; of each class its intersection."""
+        """miou over the classes that occur in the masks, and pixel_accuracy; for each class its intersection over
+        union.
+        """
         total = np.zeros((1, 1), np.int64)
         for example, finding in answered:
             one = self.counts(example, finding)

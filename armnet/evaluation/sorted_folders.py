@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fits(path: str) -> bool:
-    """Whether it is a folder at all."""
+    """Whether the path is a folder."""
     return os.path.isdir(path)
 
 

@@ -1,4 +1,4 @@
-"""Which class of a model the words of a data set mean."""
+"""Maps the words of a data set to the classes of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 5
 
 
 def plain_name(text: str) -> str:
-    """A name without what people write differently: case, and what stands between words."""
+    """A name without what people write differently: case, and the characters between words."""
     return re.sub(r"[\W_]+", " ", text).strip().lower()
 
 
@@ -63,12 +63,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def as_classifier(model: Model, notice: Callable[[str], None]) -> None:
-    """Makes a model that does not tell what its outputs mean a classifier, because the data tells of classes."""
+    """Makes a model a classifier if it does not say what its outputs mean, because the data has classes."""
     if model.decoder.kind != "tensors":
         return
     with suppress(UsageError):  # outputs that are no scores of classes stay tensors
         model.as_task("classes", scores="logits")
-        notice("what the outputs mean is not known; they are taken as scores of classes, the largest is the answer")
+        notice(
+            "the meaning of the outputs is not known; they are taken as scores of classes, the largest is the answer"
+        )
 
 
 def model_labels(model: Model) -> Optional[List[str]]:
@@ -77,7 +79,7 @@ def model_labels(model: Model) -> Optional[List[str]]:
 
 
 def model_count(model: Model) -> Optional[int]:
-    """How many classes a model has, None if it does not tell."""
+    """How many classes a model has, None if it does not say."""
     if model.labels is not None:
         return len(model.labels)
     count = model.entry.get("classes")

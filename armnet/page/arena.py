@@ -78,7 +78,7 @@ def _blocks(blocks: Sequence[Block], scale: _Scale, operators: Sequence[str]) ->
 
 
 def _cut(name: str, letters: int) -> str:
-    """The name, shortened to ``letters`` characters; "" if these are too few to tell anything."""
+    """The name, shortened to ``letters`` characters; "" if these are too few to be useful."""
     if len(name) <= letters:
         return name
     return shortened(name, letters) if letters > 6 else ""

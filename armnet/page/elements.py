@@ -57,8 +57,9 @@ def text(content: Any, most: int = LONGEST) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """The name with at most so many characters: those that are too many go from the middle, for names that begin alike
-    differ at their ends."""
+    """The name with at most this number of characters. Characters are removed from the middle, because names that begin
+    alike differ at their ends.
+    """
     if len(name) <= most:
         return name
     start = (most - 1) * 2 // 5
@@ -66,7 +67,7 @@ def shortened(name: str, most: int) -> str:
 
 
 def named(content: Any) -> str:
-    """A name in a table: short, the whole one where the reader points at it."""
+    """A name in a table: shortened, with the whole name shown when the reader points at it."""
     name = str(content)
     whole = f' title="{text(name)}"' if len(name) > NARROW else ""
     return f'<span class="name"{whole}>{text(shortened(name, NARROW))}</span>'

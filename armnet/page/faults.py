@@ -1,4 +1,4 @@
-"""What pages show of classes that are mistaken for each other: a matrix, and the look of pictures that are wrong."""
+"""Parts of pages about classes that are mistaken for each other: a matrix, and the style of wrong pictures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Sequence
 
 from armnet.page.elements import table, text
 
-MOST_LINES = 200  # faults behind those with pictures, which are listed
+MOST_LINES = 200  # faults that are listed after those with pictures
 RED_AND_GREEN = "<p>Green is the truth, red the answer.</p>"
 WIDEST = 40  # classes of a confusion matrix that is shown whole
 
@@ -25,7 +25,7 @@ table.confusion th { max-width: 12em; overflow-wrap: anywhere; }
 
 
 def confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
-    """How often each class is taken for which."""
+    """How often each class is taken for each other one."""
     shown = _matrix(names, counts) if len(names) <= WIDEST else _pairs(names, counts)
     return f'<h2>What is taken for what</h2><p>True class down, answer across.</p><div class="panel">{shown}</div>'
 

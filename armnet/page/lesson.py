@@ -1,4 +1,4 @@
-"""The page of what a network has learned: the curve of its losses, what it mistakes, and the worst pictures.
+"""The page about what a network has learned: the curve of its losses, its confusions, and the worst pictures.
 
 One file that needs no network and no script.
 """

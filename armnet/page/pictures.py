@@ -1,4 +1,4 @@
-"""Pictures for pages: what an example is for the eye, small, inside the page."""
+"""Pictures for pages: small pictures of examples, embedded in the page."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SIDE = 360  # pixels of a thumbnail's longer side
 
 
 def picture_of(value: Any) -> Any:
-    """What an example is for the eye, as an upright RGB picture; None if it is nothing to be seen.
+    """An example as an upright RGB picture; None if it cannot be shown.
 
-    value: as in ``Example``. Arrays of the net's own are stretched to 0..255.
+    value: as in ``Example``. Arrays in the net's own form are stretched to 0..255.
     """
     if isinstance(value, Mapping):
         if len(value) != 1:

@@ -1,4 +1,4 @@
-"""The page of a quantised pair: error against bytes of each layer, and what became of it.
+"""The page of a quantised pair: error against bytes of each layer, and how it was quantised.
 
 One file that needs no network and no script.
 """
@@ -112,7 +112,7 @@ class _Scale:
         return 12 + (self.high - error) / (self.high - self.low) * (HIGH - LOW - 12)
 
     def grid(self) -> Iterator[str]:
-        """Lines at round numbers, with these."""
+        """Grid lines at round numbers, with labels."""
         step = STEP * max(1, math.ceil((self.high - self.low) / STEP / 8))
         for error in range(self.low, self.high + 1, step):
             y = self.y(error)

@@ -1,4 +1,4 @@
-"""The report page of ``armnet inspect --html``: one file that needs no network, no script and nobody's trust.
+"""The report page of ``armnet inspect --html``: one file that needs no network, no script and no trust.
 
 Its own script only sorts and searches.
 """
@@ -144,7 +144,7 @@ def _right(column: str) -> str:
 
 
 def _row(columns: Sequence[str], cells: Mapping[str, str], numbers: Mapping[str, Any], words: str) -> str:
-    """A row: HTML by column; numbers to sort by; the words among which the reader searches."""
+    """A row: HTML by column; numbers to sort by; the words that the reader can search."""
     made = []
     for column in columns:
         number = f' data-n="{float(numbers[column]):g}"' if numbers.get(column) is not None else ""

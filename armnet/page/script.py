@@ -1,4 +1,5 @@
-"""The script of the report page: sorts the operators and searches them. Without scripts the page shows all it has.
+"""The script of the report page: sorts the operators and searches them. Without scripts the page still shows
+everything.
 
 The page's policy names the script's hash, so that no other script runs in it.
 """

@@ -15,8 +15,8 @@ from runtime_arm.planning.steps import Step, Value
 class Block(NamedTuple):
     """Bytes ``offset`` to ``offset + nbytes`` of the arena, in use from step ``first`` to step ``last``.
 
-    kind: "input", "blob" or "scratch". names: the blobs that lie there, one after another or as parts of a whole; for
-    scratch memory the operator.
+    kind: "input", "blob" or "scratch". names: the blobs that are stored there, one after another or as parts of a
+    whole; for scratch memory the operator.
     """
 
     kind: str

@@ -8,8 +8,8 @@
     def test_budget(armnet_model, armnet_device):
         assert_within_budget(armnet_model, armnet_device)
 
-``plugin`` holds the options and the fixtures; pytest loads it where armnet is installed. Everything else is imported
-when a test first uses it.
+``plugin`` holds the options and the fixtures; pytest loads it if armnet is installed. Everything else is imported when
+a test first uses it.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ def assert_same_answers(
     """Fails if a pair on a device does not answer as the original, run here by its own runtime.
 
     model: the file or files of the original (onnxruntime and LiteRT run theirs; ``armnet compare`` says what runs the
-    others). pair: what was made of it, a pair or a bundle; None makes it. data: what ``armnet evaluate`` takes, or a
-    list of inputs as ``armnet.open(pair).predict`` takes them. top1: the least share of examples with the same answer,
-    of a classifier the same best class. tolerance: the largest error of an output, relative to the original's largest
-    magnitude; None compares answers alone. A runtime that is not installed skips the test.
+    others). pair: the pair or bundle that was made from it; None makes one. data: what ``armnet evaluate`` takes, or a
+    list of inputs as ``armnet.open(pair).predict`` takes them. top1: the lowest share of examples with the same answer;
+    for a classifier, the same best class. tolerance: the largest error of an output, relative to the original's largest
+    magnitude; None compares only answers. A runtime that is not installed skips the test.
     """
     __tracebackhide__ = True
     sources = completed(files_of(model))
@@ -94,7 +94,7 @@ def _called(pair: Union[Pair, AnyPath, None], sources: Sequence[AnyPath]) -> str
 
 
 def _examples(data: Any, model: Model) -> tuple[Sequence[Example], Optional[Data]]:
-    """The examples, and the data they are of if their truths are known."""
+    """The examples, and their data set if the true answers are known."""
     if isinstance(data, (str, os.PathLike)):
         found = data_of(data, model)
         return found.examples, found
@@ -122,7 +122,7 @@ def _original(sources: Sequence[AnyPath], model: Model) -> Answering:
 
 
 def _kept(answer: Answer) -> Finding:
-    """The answer as evaluations keep it, if it is of a kind that they know, and the outputs."""
+    """The answer as evaluations keep it, if they know its kind, and the outputs."""
     outputs = {name: plain(value) for name, value in answer.outputs.items()}
     return {**({} if answer.result.kind == "tensors" else finding_of(answer.result)), _OUTPUTS: outputs}
 
@@ -175,7 +175,7 @@ _SHORT: Dict[str, Callable[[Any], str]] = {
 
 
 def _cause(sources: List[AnyPath], pair: Pair, tolerance: Optional[float]) -> str:
-    """Where pair and original part on this machine, or that they do not."""
+    """Where pair and original begin to differ on this machine, or that they do not."""
     try:
         first = compare(sources, pair, tolerance=TOLERANCE if tolerance is None else tolerance).first
     except ArmnetError as error:

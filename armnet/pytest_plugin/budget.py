@@ -1,4 +1,4 @@
-"""``assert_within_budget``: a model takes no more instructions and no more memory than it may."""
+"""``assert_within_budget``: a model takes no more instructions and no more memory than its budget."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def assert_within_budget(
 ) -> None:
     """Fails if an inference takes more than its budget on the device.
 
-    model: what ``armnet.open`` takes. instructions: of an inference with one thread; only emulated machines count them.
-    memory: bytes of weights and arena. file: a budget file, which ``--armnet-update-budgets`` writes; without any of
-    the three, ``NAME.json`` in the folder that the setting ``armnet_budgets`` names. A file also bounds the start and
-    each operator, all with 2 % to spare. Numbers that cannot be counted here, or were counted under other conditions,
-    skip the test after the others were compared.
+    model: what ``armnet.open`` takes. instructions: the most for an inference with one thread; only emulated machines
+    count them. memory: the most bytes of weights and arena. file: a budget file, which ``--armnet-update-budgets``
+    writes; without any of the three, ``NAME.json`` in the folder that the setting ``armnet_budgets`` names. A file also
+    limits the start and each operator, all with a tolerance of 2 %. If numbers cannot be counted here, or were counted
+    under other conditions, the test is skipped after the others were compared.
     """
     __tracebackhide__ = True
     path = Path(file) if file is not None else None
@@ -37,7 +37,7 @@ def assert_within_budget(
     _record(device, found)
     lines, unknown = _beyond(found, instructions, memory), ""
     if instructions is not None and found.counts is None:
-        unknown = "instructions are counted on emulated machines alone"
+        unknown = "instructions are counted only on emulated machines"
     if path is not None and device.updates_budgets:
         update(path, found)
     elif path is not None:

@@ -63,7 +63,7 @@ def readiness(name: str) -> Readiness:
 
 
 class Device:
-    """A device of a test run, in the hands of one test.
+    """A device of a test run, as one test uses it.
 
     name: as ``armnet device list`` has it. machine: the emulated machine, None for another device.
     """
@@ -82,7 +82,7 @@ class Device:
         return bool(self._item.config.getoption(UPDATE))
 
     def budget_file(self, model: Union[AnyPath, Sequence[AnyPath]]) -> Path:
-        """Where the budget of a model is kept unless the test says otherwise."""
+        """The budget file of a model, unless the test names another."""
         folder = self._item.config.rootpath / str(self._item.config.getini("armnet_budgets"))
         return folder / f"{Path(files_of(model)[0]).stem}.json"
 
@@ -91,7 +91,7 @@ class Device:
         return target_of(self.name) if self.machine is None else machine_target(self.name, self.machine)
 
     def measured(self, model: Union[AnyPath, Sequence[AnyPath]], counted: bool = True) -> Measured:
-        """What a model takes here; its instructions, too, if they are to be counted and the machine is emulated."""
+        """The memory of a model here; its instructions, too, if they are to be counted and the machine is emulated."""
         with self.or_skip(), pair_folder(model) as pair, self.target() as target:
             return measured(target, pair, self.machine if counted else None)
 

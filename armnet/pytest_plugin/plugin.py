@@ -1,6 +1,6 @@
 """What pytest loads: the options, the fixtures ``armnet_device`` and ``armnet_model``, and the summary.
 
-It is loaded in every run of pytest where armnet is installed, so it imports pytest and little else.
+It is loaded in every run of pytest if armnet is installed, so it imports little besides pytest.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def _words(text: str) -> List[str]:
 
 @pytest.fixture
 def armnet_device(request: pytest.FixtureRequest) -> Device:
-    """A device that is ready. The test is skipped, with what is missing, where it cannot be used.
+    """A device that is ready. If it cannot be used, the test is skipped, and the reason says what is missing.
 
-    What is prepared is prepared once a run: an emulated machine is shared by all tests, and by xdist's processes.
+    Devices are prepared once per run: an emulated machine is shared by all tests, and by xdist's processes.
     """
     from armnet.pytest_plugin.device import Device, readiness
 

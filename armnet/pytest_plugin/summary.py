@@ -1,4 +1,4 @@
-"""The report of a run of tests in Markdown: what models do on devices, and why tests failed or were skipped.
+"""The report of a test run in Markdown: the figures of models on devices, and why tests failed or were skipped.
 
 GitHub shows it as a job's summary, ``--armnet-summary "$GITHUB_STEP_SUMMARY"``.
 """
@@ -50,7 +50,7 @@ def _reason(report: Any) -> str:
 
 
 def as_markdown(told: List[Told]) -> str:
-    """A table with a row a model and device, and below it the reasons."""
+    """A table with one row per model and device, and below it the reasons."""
     lines = ["### Models on devices", ""]
     if not told:
         return "\n".join([*lines, "No test of a model on a device ran.", ""])
@@ -90,7 +90,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text in which Markdown and HTML mean nothing, except for the stars of a verdict."""
+    """Text with Markdown and HTML escaped, except for the stars of a verdict."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 

@@ -38,7 +38,7 @@ _NEEDS: Mapping[str, Tuple[Tuple[str, ...], str]] = {
 
 
 def installed(names: Sequence[str], note: Callable[[str], object]) -> List[str]:
-    """Those of the runtimes that are installed; says in one line which are not, and what to install."""
+    """The runtimes that are installed; says in one line which are missing, and what to install."""
     missing = [name for name in names if not all(map(find_spec, _NEEDS[name][0]))]
     if missing:
         wanted = " ".join(dict.fromkeys(_NEEDS[name][1] for name in missing))

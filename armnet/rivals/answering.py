@@ -14,14 +14,15 @@ from runtime_arm.netdef import Array
 
 class Answering(NamedTuple):
     """Another runtime that answers one input after the other. run: an inference, from inputs to outputs by the pair's
-    names; ExportError where the runtime refuses them."""
+    names; ExportError if the runtime refuses them.
+    """
 
     name: str
     run: Callable[[Mapping[str, Array]], Dict[str, Array]]
 
 
 def answering(runtime: str, original: Original, threads: int) -> Answering:
-    """onnxruntime or tflite, ready to answer. UsageError for another name, or for a TFLite model that is not there."""
+    """onnxruntime or tflite, ready to answer. UsageError for another name, or if there is no TFLite model."""
     if runtime == "onnxruntime":
         return _answering_onnx(original, threads)
     if runtime == "tflite":
@@ -47,7 +48,7 @@ def _answering_tflite(original: Original, threads: int) -> Answering:
     from exporter.tflite.witness import tflite_runtime
 
     if not original.is_tflite:
-        raise UsageError("--against tflite runs the .tflite file that the pair was made of: name it with --model")
+        raise UsageError("--against tflite runs the .tflite file that the pair was made from: name it with --model")
     module, name = tflite_runtime()
     where, model = original.tflite()
     try:

@@ -21,7 +21,7 @@ _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
 
 def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
-    """MNN on a model that its own converter makes of ONNX, in float32."""
+    """MNN on a model that its own converter makes from ONNX, in float32."""
     with needed_for("timing MNN"), talks_on_stderr():
         import MNN
         from MNN import expr, nn

@@ -19,20 +19,18 @@ from runtime_arm.netdef import Array
 
 
 def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
-    """ncnn on a model that pnnx makes of ONNX. Weights and arithmetic are float32; by itself it stores halves."""
+    """ncnn on a model that pnnx makes from ONNX. Weights and arithmetic are float32; by default it stores halves."""
     with needed_for("timing ncnn"):
         import ncnn
     with tempfile.TemporaryDirectory() as name:
         where, path, signature = original.onnx_file(Path(name))
         given = list(by_name([value.name for value in signature.inputs], feeds).values())
         if any(value.dtype != np.float32 or value.ndim < 2 or value.shape[0] != 1 for value in given):
-            raise ExportError(f"ncnn refuses {where}: it takes float32 inputs of a batch of 1 alone")
+            raise ExportError(f"ncnn refuses {where}: it takes only float32 inputs with a batch of 1")
         net = _loaded(ncnn, where, _converted(where, path, given, Path(name)), threads)
     takes, gives = net.input_names(), net.output_names()
     if len(takes) != len(given) or len(gives) != len(signature.outputs):
-        raise ExportError(
-            f"ncnn refuses {where}: its converter makes {len(takes)} inputs and {len(gives)} outputs of it"
-        )
+        raise ExportError(f"ncnn refuses {where}: its converter gives {len(takes)} inputs and {len(gives)} outputs")
 
     def infer() -> List[Array]:
         extractor = net.create_extractor()
@@ -40,7 +38,7 @@ def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival
             extractor.input(blob, ncnn.Mat(value[0]))
         found = [extractor.extract(blob) for blob in gives]
         if any(status for status, _ in found):
-            raise ExportError(f"ncnn refuses {where}: it stops in the middle")
+            raise ExportError(f"ncnn refuses {where}: it stops before the end")
         return [np.array(answer) for _, answer in found]
 
     infer()

@@ -14,7 +14,7 @@ NOTE = "onnxruntime's threads do not spin between its runs, where they would slo
 
 
 def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
-    """onnxruntime with its defaults, except the number of its threads, which do not spin."""
+    """onnxruntime with its defaults, except for the number of threads, and that these do not spin."""
     session, name, where = session_of(original, threads)
     try:
         given = by_name([value.name for value in session.get_inputs()], feeds)

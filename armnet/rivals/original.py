@@ -27,7 +27,7 @@ class Original:
         return self._path is not None and self._path.suffix == ".tflite"
 
     def onnx(self) -> Tuple[str, Any]:
-        """Where it comes from, and the model: a path, or bytes."""
+        """A text that says where the model comes from, and the model: a path, or bytes."""
         if self._path is not None and self._path.suffix == ".onnx":
             return self._path.name, os.fspath(self._path)
         from exporter.to_onnx.export import to_onnx
@@ -35,7 +35,7 @@ class Original:
         return "the pair as ONNX", to_onnx(self.pair).SerializeToString()
 
     def tflite(self) -> Tuple[str, bytes]:
-        """Where it comes from, and the model."""
+        """A text that says where the model comes from, and the model."""
         if self.is_tflite and self._path is not None:
             return self._path.name, self._path.read_bytes()
         from exporter.to_tflite.export import to_tflite
@@ -43,7 +43,9 @@ class Original:
         return "the pair as TFLite", to_tflite(self.pair)
 
     def onnx_file(self, folder: Path) -> Tuple[str, Path, Signature]:
-        """Where it comes from, a file that holds it, in the folder unless there is one, and its inputs and outputs."""
+        """A text that says where the model comes from, its file (written to the folder if there is none), and its
+        inputs and outputs.
+        """
         where, model = self.onnx()
         path = folder / "model.onnx" if isinstance(model, bytes) else Path(model)
         if isinstance(model, bytes):

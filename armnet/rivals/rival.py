@@ -1,4 +1,4 @@
-"""A runtime beside armnet, how inputs are handed to it, and how it is kept from talking."""
+"""Another runtime, how it gets its inputs, and how its messages are kept from stdout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def in_order(value: Array, shape: Tuple[int, ...]) -> Array:
 
 @contextmanager
 def talks_on_stderr() -> Iterator[None]:
-    """Inside the block, what compiled code prints goes to stderr, so that stdout holds results alone."""
+    """Inside the block, output of compiled code goes to stderr, so that stdout holds only results."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

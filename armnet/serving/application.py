@@ -40,12 +40,12 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _STATUS = ((ResourceError, 413), (FeedError, 422), (UsageError, 400))  # of the errors that a request can cause
-DRAINED = 4  # times as many bytes as are allowed are read before a request is refused
+DRAINED = 4  # how many times the allowed bytes are read before a request is refused
 BUSY_SECONDS = "1"  # after which a client that was turned away may come again
 
 
 class Queue:
-    """Lets one request at a time use the model, while others wait; when too many wait, the next is turned away."""
+    """Lets one request at a time use the model, while others wait; if too many wait, the next is refused."""
 
     def __init__(self, most: int):
         self.waiting = self.answered = 0
@@ -56,7 +56,7 @@ class Queue:
         """What ``ask`` returns, which runs in a thread. HTTPException 503 if too many wait."""
         if self.waiting > self._most:
             headers = {"Retry-After": BUSY_SECONDS}
-            raise HTTPException(503, f"{self._most} requests wait already; come again later", headers)
+            raise HTTPException(503, f"{self._most} requests are already waiting; try again later", headers)
         if self._turn is None:
             self._turn = anyio.CapacityLimiter(1)
         self.waiting += 1
@@ -69,7 +69,7 @@ class Queue:
 
 
 class Server:
-    """The answers to requests. model: is asked by one request at a time."""
+    """The answers to requests. model: one request at a time uses it."""
 
     def __init__(self, model: Model, settings: Settings):
         self._model, self._settings = model, settings
@@ -90,7 +90,7 @@ class Server:
         return Starlette(routes=routes, middleware=[hosts], exception_handlers=handlers)
 
     def _guarded(self, endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """The endpoint for those who have the token."""
+        """The endpoint, for requests with the token only."""
 
         async def checked(request: Request) -> Response:
             if self._settings.token is not None:
@@ -132,7 +132,9 @@ class Server:
         return reply(answers, time.perf_counter() - start, **flags)
 
     def _options(self, query: Mapping[str, str]) -> Tuple[Options, Dict[str, bool]]:
-        """What the query asks for. UsageError, naming the parameter, if it is none or has no such value."""
+        """The options in the query. UsageError, naming the parameter, if it does not exist or cannot have this
+        value.
+        """
         unknown = sorted(set(query) - {"top", "score", "overlay", "outputs"})
         if unknown:
             raise UsageError(f"no parameter {unknown[0]!r}; there are top, score, overlay, outputs")
@@ -174,7 +176,8 @@ class Server:
 def _limited(receive: Callable[[], Awaitable[Any]], most: int) -> Callable[[], Awaitable[Any]]:
     """The same messages; HTTPException 413 if they hold more bytes than are allowed.
 
-    Before that the rest is read and forgotten, within bounds: a client that still sends would not hear the answer.
+    Before that, the rest is read and dropped, up to a limit: a client that is still sending would not receive the
+    answer.
     """
     seen = 0
 

@@ -1,4 +1,4 @@
-"""What a request brings, as ``Model.answers`` takes it: a picture, a sound, arrays as .npy, .npz or JSON."""
+"""The body of a request, as ``Model.answers`` takes it: a picture, a sound, arrays as .npy, .npz or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ZIP = b"PK\x03\x04"
 
 
 def value_of(content: bytes, kind: str, infos: Sequence[TensorInfo], settings: Settings) -> Any:
-    """What the bytes of a request are. kind: their content type; infos: the inputs of the net.
+    """The value in the bytes of a request. kind: their content type; infos: the inputs of the net.
 
     FeedError if they cannot be read, ResourceError if they hold more than is allowed.
     """
@@ -77,7 +77,7 @@ def _arrays(content: bytes, infos: Sequence[TensorInfo], most: int) -> Dict[str,
 
 
 def _require_size(content: bytes, most: int) -> None:
-    """ResourceError for a picture of too many pixels, before they are unpacked; what is no picture passes."""
+    """ResourceError for a picture with too many pixels, before they are unpacked; other content passes."""
     try:
         from PIL import Image
     except ImportError:
@@ -86,7 +86,7 @@ def _require_size(content: bytes, most: int) -> None:
         with Image.open(io.BytesIO(content)) as picture:
             width, height = picture.size
     except Image.DecompressionBombError as error:
-        raise ResourceError(f"a picture of too many pixels: {first_line(error)}") from None
+        raise ResourceError(f"a picture with too many pixels: {first_line(error)}") from None
     except Exception:  # decoders raise anything; the model's own reader says what is wrong
         return
     if width * height > most:

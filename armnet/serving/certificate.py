@@ -1,4 +1,4 @@
-"""A certificate that the server signs itself, for phones, whose browsers give their camera to https alone."""
+"""A certificate that the server signs itself, for phones, because their browsers give the camera only to https."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Certificate(NamedTuple):
 
 
 def self_signed(names: Sequence[str], addresses: Sequence[str]) -> Certificate:
-    """A certificate for these names and IP addresses; that of the last time, if it is good for another day.
+    """A certificate for these names and IP addresses; the last one if it is valid for at least another day.
 
     MissingDependency without the program openssl.
     """

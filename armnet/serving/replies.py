@@ -1,4 +1,4 @@
-"""What is answered: results as JSON, and what is to be seen of them as pictures."""
+"""Replies: results as JSON, and pictures of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _listed(value: Any) -> List[Any]:
 
 
 def finite(value: Any) -> Any:
-    """The same JSON with null for numbers that JSON cannot say."""
+    """The same JSON with null for numbers that JSON cannot express."""
     if isinstance(value, dict):
         return {key: finite(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

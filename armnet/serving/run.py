@@ -1,4 +1,4 @@
-"""Runs the application by uvicorn, on a socket that is bound first, so that a port in use is one line."""
+"""Runs the application by uvicorn, on a socket that is bound first, so that a port in use is reported in one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Address(NamedTuple):
 
 
 def bound(host: str, port: int, secure: bool) -> Address:
-    """A socket that listens there; port 0 means any that is free. UsageError if it cannot be had."""
+    """A socket that listens there; port 0 means any that is free. UsageError if it is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family)
@@ -63,15 +63,16 @@ def lan_address() -> Optional[str]:
 
 
 def names_of(host: str) -> List[str]:
-    """The names and addresses under which the server is asked: of a local one only its own, so that no page of a
-    stranger reaches it under another name."""
+    """The names and addresses that the server accepts: for a local server only its own, so that no foreign web page
+    reaches it under another name.
+    """
     if is_local(host):
         return [host, "localhost", LOCAL, "[::1]"]
     return ["*"]
 
 
 def warm_up(model: Model) -> None:
-    """One inference, so that the first client does not wait until plans are made and workers are started."""
+    """One inference, so that the first client does not have to wait for plans and workers."""
     example: Any
     if "sound" in model.entry:
         example = np.zeros(int(model.entry["sound"]["rate"]), np.float32)
@@ -84,7 +85,7 @@ def warm_up(model: Model) -> None:
 
 
 def new_token() -> str:
-    """A word that nobody guesses."""
+    """A word that nobody can guess."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""What a server allows, and whom."""
+"""What a server allows, and to whom."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_BYTES = 20 << 20
 MOST_PIXELS = 50_000_000
 MOST_WAITING = 16
 BODY_SECONDS = 30.0
-UNPACKED = 16  # arrays may become so many times as large as the bytes that are allowed
+UNPACKED = 16  # how many times larger than the allowed bytes arrays may become
 
 
 class Settings(NamedTuple):

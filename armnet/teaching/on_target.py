@@ -61,7 +61,7 @@ class OnTarget(Here):
         return self._target
 
     def asked(self, words: Sequence[str], arrays: Dict[str, Array]) -> Dict[str, Array]:
-        """The arrays that the program writes when it is given these words and arrays."""
+        """The arrays that the program writes for these words and arrays."""
         assert self._folder is not None
         given = Path(self._folder.name) / target_program.INPUTS
         np.savez(given, **arrays)  # type: ignore[arg-type]  # names, not options
@@ -71,7 +71,7 @@ class OnTarget(Here):
             return {name: archive[name] for name in archive.files}
 
     def deploy_pair(self, pair: Pair) -> None:
-        """Send the pair that features are computed by."""
+        """Send the pair that computes the features."""
         assert self._folder is not None
         folder = Path(self._folder.name) / "part"
         pair.save(folder)
@@ -94,7 +94,7 @@ class OnTarget(Here):
 
 
 class _There(Extractor):
-    """Has a target compute the features. What it has computed is kept here, under its name."""
+    """Lets a target compute the features. They are kept here, under the target's name."""
 
     def __init__(self, place: OnTarget, part: Pair, whole: Model, ways: Sequence[str]):
         super().__init__(part, whole, ways)

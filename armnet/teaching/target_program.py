@@ -54,7 +54,7 @@ def head(classes: int, epochs: int, seed: int) -> Dict[str, Any]:
 
 
 def main(words: List[str]) -> None:
-    """Does what the words say."""
+    """Does what the arguments say."""
     if words[0] == "features":
         found = features(int(words[1]), json.loads(words[2]))
     else:

@@ -1,1 +1,1 @@
-"""Two variants of a model side by side: what each costs, how right it is, and where their numbers part."""
+"""Compares two variants of a model: their costs, their accuracy, and where their numbers differ."""

@@ -1,7 +1,7 @@
 """Blobs that two variants of a net have in common, as real numbers in one layout.
 
-Optimising and quantising keep the names of blobs, but for an ending that says what has become of them: ``relu1`` is
-also ``relu1_int8`` or ``relu1_nhwc``. Integer blobs stand for real numbers by the scales that operators name.
+Optimising and quantising keep the names of blobs, except for an ending that says how they changed: ``relu1`` is also
+``relu1_int8`` or ``relu1_nhwc``. Integer blobs stand for real numbers by the scales that operators name.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Common(NamedTuple):
 
 
 def common_blobs(first: NetDef, second: NetDef) -> List[Common]:
-    """The blobs of both nets, in the order in which the second computes them. Of several forms of one blob the last
-    counts."""
+    """The blobs of both nets, in the order in which the second computes them. If a blob has several forms, the last one
+    counts.
+    """
     known = {_stem(name): name for op in first.op for name in op.output if name}
     known.update({name: name for op in first.op for name in op.output if name})
     found: Dict[str, Common] = {}

@@ -1,4 +1,4 @@
-"""The data on which two variants are held side by side, prepared for each of them as it wants."""
+"""The data on which two variants are compared, prepared for each of them as it needs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from runtime_arm.netdef import Array
 
 
 class Examples(NamedTuple):
-    """values: what ``feeds_of`` takes, at most as many as were asked for. data: all of it, with its truths, where they
-    are known; else ``untrue`` says why they are not."""
+    """values: what ``feeds_of`` takes, at most as many as were asked for. data: the whole data set with its true
+    answers, if these are known; else ``untrue`` says why not.
+    """
 
     values: Sequence[Any]
     data: Optional[Data]
@@ -22,7 +23,7 @@ class Examples(NamedTuple):
 
 
 def examples_of(path: str, model: Model, most: int, notice: Callable[[str], None]) -> Examples:
-    """What lies at a path. UsageError or FeedError if it is nothing that the model takes."""
+    """The examples at a path. UsageError or FeedError if the model cannot take them."""
     if most < 1:
         raise UsageError(f"at least one sample is needed, got {most}")
     try:
@@ -51,5 +52,5 @@ def feeds_of(model: Model, value: Any) -> Mapping[str, Array]:
     """The inputs that the model's net is run with for one example."""
     feeds = model.arrays_of(value)
     if feeds is None and "sound" in model.entry:
-        raise UsageError("a net that hears is compared on arrays: give .npy or .npz files of its inputs")
+        raise UsageError("a net for sounds is compared on arrays: give .npy or .npz files of its inputs")
     return model.prepared(value).feeds if feeds is None else feeds

@@ -1,4 +1,4 @@
-"""How far the blobs of one variant of a net are from those of another, on samples."""
+"""The noise of one variant's blobs relative to the other's, on samples."""
 
 from __future__ import annotations
 

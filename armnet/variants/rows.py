@@ -1,4 +1,4 @@
-"""The rows of the table that holds two variants side by side."""
+"""The rows of the table that compares two variants."""
 
 from __future__ import annotations
 

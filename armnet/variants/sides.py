@@ -1,4 +1,4 @@
-"""What one variant of a model costs: bytes, operators, multiply-adds, memory, time, instructions."""
+"""The costs of one variant of a model: bytes, operators, multiply-adds, memory, time, instructions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ NAMES = ("A", "B")
 
 
 def costs_of(path: str, model: Model, feeds: Mapping[str, Array]) -> Costs:
-    """What does not depend on the machine. file_nbytes: of the model's files, where these are known; memory_nbytes: of
-    the weights and the arena that an inference of ``feeds`` takes."""
+    """The costs that do not depend on the machine. file_nbytes: the size of the model's files, if known; memory_nbytes:
+    of the weights and the arena that an inference of ``feeds`` takes.
+    """
     segment = model.predictor.plan({name: array.shape for name, array in feeds.items()})
     adds = sum(cost_of(step.op, step.in_specs, step.out_specs).multiply_adds for step in segment.steps)
     weights = weights_nbytes(model.pair)

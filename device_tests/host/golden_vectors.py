@@ -32,5 +32,5 @@ def _vector(case: Case) -> Vector:
 
 
 def _as_read(op: OperatorDef) -> OperatorDef:
-    """The operator as it is read from a file, where its numbers have single precision."""
+    """The operator as it is read from a file, in which its numbers have single precision."""
     return NetDef.from_bytes(NetDef("one", (op,)).to_bytes()).op[0]

@@ -1,4 +1,6 @@
-"""Prepares emulated machines and the instruction counter in a cache outside the repository; again, it is instant."""
+"""Prepares emulated machines and the instruction counter in a cache outside the repository; a second time is
+instant.
+"""
 
 from __future__ import annotations
 

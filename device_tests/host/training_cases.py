@@ -30,7 +30,7 @@ _NET = """
     FC(g, w, b) -> z
     Softmax(z) -> y
 """
-# by name: the solver, whose statistics normalisations use, and whether Caffe2's operators alone are used
+# by name: the solver, whose statistics normalisations use, and whether only Caffe2's operators are used
 CASES: Dict[str, Tuple[Solver, str, bool]] = {
     "momentum": (SGD(0.02, momentum=0.9, nesterov=True, weight_decay=0.01), "train", False),
     "adam": (Adam(0.005, clip_norm=1.0, schedule=Schedule("step", stepsize=2, gamma=0.5)), "train", False),

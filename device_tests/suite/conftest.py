@@ -1,4 +1,4 @@
-"""Gives the tests the data that the host has prepared for them, in a folder beside this file."""
+"""Gives the tests the data that the host has prepared for them in a folder beside this file."""
 
 from __future__ import annotations
 

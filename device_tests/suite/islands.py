@@ -17,7 +17,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Poisoned:
-    """A device whose new memory holds NaN; buffers that an island shares between blobs keep what was there."""
+    """A device whose new memory holds NaN; buffers that an island shares between blobs keep their old content."""
 
     def __init__(self, device: Device):
         self._device = device

@@ -1,7 +1,7 @@
 """``python -m device_tests.suite.memory_needs PAIR``: the bytes that a network needs on this machine, with one thread.
 
-Prints JSON: ``weights``, the bytes of the files with the nets, and ``arena``, what the plan of an inference takes
-beside them. Open dimensions are 1. They are planned, not measured, so they repeat.
+Prints JSON: ``weights``, the bytes of the files with the nets, and ``arena``, the bytes that the plan of an inference
+needs besides. Open dimensions are 1. The bytes are planned, not measured, so they repeat exactly.
 """
 
 from __future__ import annotations

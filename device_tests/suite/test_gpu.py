@@ -1,4 +1,4 @@
-"""The device beside the processor computes what the reference kernels did on the host, where there is a driver."""
+"""The device beside the processor computes what the reference kernels did on the host, if there is a driver."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def refused(vector: Vector) -> Optional[str]:
 
 
 def constants_of(vector: Vector) -> List[int]:
-    """The inputs that the plan knows; none where it would know all, since nothing were left to compute."""
+    """The inputs that the plan knows as constants; none if it would know all, because then nothing would be left to
+    compute.
+    """
     return [] if len(vector.constants) == len(vector.inputs) else vector.constants
 
 

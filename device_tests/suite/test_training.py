@@ -1,4 +1,4 @@
-"""Train nets that the host has made take the host's steps: forwards, backwards and updates."""
+"""Train nets that the host has made give the host's results: forward pass, backward pass and updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers on this machine: several compute what one computes alone, and none of them outlives its predictor."""
+"""Workers on this machine: several compute the same as one, and none of them outlives its predictor."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _feed(seed: int) -> Dict[str, Any]:
 
 
 def _threads() -> int:
-    """The number of threads of this process, including those of BLAS where the system lists them."""
+    """The number of threads of this process, including those of BLAS if the system lists them."""
     tasks = "/proc/self/task"
     return len(os.listdir(tasks)) if os.path.isdir(tasks) else threading.active_count()
 

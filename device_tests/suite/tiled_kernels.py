@@ -39,7 +39,8 @@ def run_option(
     ragged: bool = False,
 ) -> Array:
     """Output 0 of the operator, as (N, C, H, W). slices: blobs in tiles are channel slices, if the kernel allows it.
-    ragged: the kernel may leave what is outside of the image."""
+    ragged: the kernel need not write the elements outside the image.
+    """
     specs = specs_of(inputs, constants)
     outputs = lookup(op).infer(op, specs)
     kernel, layout = option.kernel, option.outputs[0]
@@ -72,7 +73,7 @@ def run_option(
 
 
 def _memory(spec: TensorSpec, layout: Layout, is_slice: bool) -> Array:
-    """Memory full of NaN; as a slice, it is cut from tiles with three more channels in front and two behind."""
+    """Memory full of NaN; as a slice, it is cut from tiles with three more channels before it and two after it."""
     shape = storage(spec, layout).shape
     if not isinstance(layout, Tiles) or not is_slice:
         return np.full(shape, np.nan, np.float32)

@@ -1,4 +1,4 @@
-"""Writes bundles: the single-file application. What is inside, and why, stands in ``runtime_arm.pair.bundle``."""
+"""Writes bundles, applications in a single file. ``runtime_arm.pair.bundle`` explains what is inside, and why."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def pack(
 
     sample: inputs by name for the self-test, by default random ones; their outputs are computed on this machine. The
     finished bundle runs its self-test in a separate process before it is written to ``target``; PairError if it fails.
-    key: signs the bundle (see ``runtime_arm.pair.signatures``).
-    What the outputs mean is found out now, if the pair does not say it: the bundle has no decoder but the one it needs.
-    teachable: it can learn new classes by itself; the pair's entry "teachable" says where its features are.
-    compress: the file is smaller and starts a little later; weights are inflated into memory.
+    key: signs the bundle (see ``runtime_arm.pair.signatures``). If the pair does not say what its outputs mean, this is
+    recognised now: the bundle has only the decoder that it needs. teachable: the bundle can learn new classes by
+    itself; the pair's entry "teachable" says where its features are. compress: the file is smaller and starts a little
+    later; weights are inflated into memory.
 
     Examples:
         >>> import armnet

@@ -1,7 +1,8 @@
 """Which files of the runtime a bundle contains: all except the operators and engines that its nets do not need.
 
-What runs on a device is left out, for a bundle is a program for the CPU; so are what verifies signatures, for nobody
-asks a bundle itself whether it is to be trusted, and what reads and writes pairs in zip files, for it holds its own.
+Three kinds of files are always left out: those for devices beside the processor, because a bundle runs on the CPU;
+those that verify signatures, because a bundle cannot vouch for itself; and those that read and write pairs in zip
+files, because a bundle holds its own pair.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _uses(path: Path) -> Iterator[str]:
 
 
 def _files(module: str) -> Tuple[str, str]:
-    """The two places where ``operators.conv`` or ``runtime_arm.operators.conv`` may lie: a module or a package."""
+    """The two possible files of ``operators.conv`` or ``runtime_arm.operators.conv``: a module or a package."""
     prefix = "" if module.startswith(f"{ROOT.name}.") else f"{ROOT.name}/"
     path = f"{prefix}{module.replace('.', '/')}"
     return f"{path}.py", f"{path}/__init__.py"

@@ -16,7 +16,7 @@ _MOST_BYTES = 1 << 16  # of a file with a secret key
 
 
 def new_keys(name: AnyPath) -> Tuple[Path, Path, PublicKey]:
-    """Write a new secret key to NAME.key, PKCS 8 in PEM that its owner alone can read, and the public one to NAME.pub.
+    """Write a new secret key to NAME.key, PKCS 8 in PEM that only its owner can read, and the public one to NAME.pub.
 
     Returns the two paths and the public key. UsageError if one of the files exists.
     """
@@ -28,7 +28,7 @@ def new_keys(name: AnyPath) -> Tuple[Path, Path, PublicKey]:
     secret, public = place.with_name(f"{place.name}.key"), place.with_name(f"{place.name}.pub")
     for path in (secret, public):
         if path.exists():
-            raise UsageError(f"{path}: exists already, and keys are not replaced; take another name")
+            raise UsageError(f"{path}: exists already, and keys are not replaced; choose another name")
     made = Ed25519PrivateKey.generate()
     content = made.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

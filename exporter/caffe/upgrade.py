@@ -129,7 +129,7 @@ def _add_inputs(net: Any, result: Any) -> None:
         raise ExportError("the net has both input_shape and input_dim")
     if dims:
         if len(dims) != 4 * len(net.input):
-            raise ExportError(f"input_dim must have four values an input, got {len(dims)} for {len(net.input)} inputs")
+            raise ExportError(f"input_dim must have four values per input, got {len(dims)} for {len(net.input)} inputs")
         shapes = [dims[index : index + 4] for index in range(0, len(dims), 4)]
     if shapes and len(shapes) != len(net.input):
         raise ExportError(f"the net has {len(net.input)} inputs and {len(shapes)} shapes of inputs")

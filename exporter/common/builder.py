@@ -61,7 +61,7 @@ class NetBuilder:
         self._root._names.update(names)
 
     def fresh(self, stem: str) -> str:
-        """A name that is not in use: ``stem`` itself, or ``stem`` with a number behind it."""
+        """A name that is not in use: ``stem`` itself, or ``stem`` followed by a number."""
         names, counts, name = self._root._names, self._root._counts, stem
         while not name or name in names:
             counts[stem] = counts.get(stem, 0) + 1
@@ -131,7 +131,7 @@ class NetBuilder:
         self._kept[state] = blob
 
     def is_kept(self, name: str) -> bool:
-        """Whether the blob is a state, which holds something else after a run."""
+        """Whether the blob is a state, whose content changes from run to run."""
         return name in self._kept
 
     def forget(self, name: str) -> None:

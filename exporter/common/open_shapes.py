@@ -1,4 +1,4 @@
-"""What is known of blobs whose shapes depend on sizes that a model leaves open.
+"""What is known about blobs whose shapes depend on sizes that a model leaves open.
 
 Shapes are inferred for several choices of the open sizes at once; what all choices agree on counts as known. A choice
 that an operator refuses says nothing about the operator's outputs.
@@ -32,7 +32,7 @@ CHOICES: Sequence[Callable[[int], int]] = (
     lambda size: 0 if size == FIRST else size,
 )
 LONGEST = 1 << 16  # bytes of a blob whose content is kept
-LEAST = 2  # sizes of an axis behind the first among the choices that know a shape
+LEAST = 2  # sizes of an axis after the first, among the choices that know a shape
 
 
 class OpenShapes:
@@ -68,7 +68,7 @@ class OpenShapes:
         return self._specs.get(name) or [None] * len(CHOICES)
 
     def add(self, op: OperatorDef, inputs: Sequence[Choices]) -> None:
-        """Infer what an operator makes of its inputs, each with its spec for every choice; [] for one left out."""
+        """Infer an operator's outputs from its inputs, each given by its specs for all choices; [] for one left out."""
         for at in range(len(CHOICES)):
             given = [each[at] if each else None for each in inputs]
             if any(each and spec is None for each, spec in zip(inputs, given)):

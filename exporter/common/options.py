@@ -22,8 +22,9 @@ class ExportOptions:
     progress: Optional[Progress] = None
 
     def over(self, found: Mapping[str, Any]) -> Dict[str, Any]:
-        """What the source says of itself, under what the user says: of a preprocessing that the user gives, layout and
-        size are still the source's, unless the user gives those, too."""
+        """What the source says about itself, overridden by what the user says. If the user gives a preprocessing
+        without layout or size, these still come from the source.
+        """
         meta = {**found, **self.meta}
         if "preprocessing" in self.meta:
             given = self.meta["preprocessing"]

@@ -25,7 +25,7 @@ def open_same_pads(kernel: Sequence[int], strides: Sequence[int]) -> Optional[Di
     """Caffe2's arguments for the padding of ``same_pads`` where sizes are open and nothing is dilated; None if it has
     none.
 
-    Where strides leave out two pixels or more between windows, Caffe2's SAME begins behind the first pixel.
+    If strides leave out two pixels or more between windows, Caffe2's SAME begins after the first pixel.
     """
     if set(kernel) == {1}:
         return {"pads": [0] * 2 * len(kernel)}

@@ -1,4 +1,4 @@
-"""Shapes that somebody names for inputs whose sizes are open."""
+"""Shapes that the caller gives for inputs whose sizes are open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def check_names(shapes: Shapes, inputs: Sequence[TensorInfo]) -> None:
-    """ExportError if a shape is for none of the inputs."""
+    """ExportError if a shape belongs to no input."""
     names = [info.name for info in inputs]
     unknown = shapes.keys() - set(names)
     if unknown:

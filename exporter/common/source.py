@@ -12,7 +12,7 @@ from runtime_arm.files import AnyPath, map_file
 
 
 class NamedBytes(bytes):
-    """The content of a file that is no file of its own, and its name."""
+    """The content and the name of a file that is inside another one."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What ``armnet support`` reports: one row an operator type, found by exporting the model on trial."""
+"""What ``armnet support`` reports: one row per operator type, found by a trial export of the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Support(NamedTuple):
 
 
 class Findings:
-    """The operator types of a model and the first problem of each, collected while the model is exported on trial."""
+    """The operator types of a model and the first problem of each, collected during a trial export."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -37,9 +37,8 @@ class Findings:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Run the export inside the block. It may fail once a problem is noted; any other failure is passed on.
-
-        So a model without problems is one that was exported.
+        """Run the export inside the block. It may fail once a problem is noted; any other failure is passed on. So a
+        model without problems was exported completely.
         """
         try:
             yield
@@ -48,6 +47,6 @@ class Findings:
                 raise
 
     def rows(self) -> List[Support]:
-        """One row a type: those with a problem first, then by name."""
+        """One row per type: those with a problem first, then by name."""
         rows = [Support(type, count, self._problems.get(type, "")) for type, count in self._counts.items()]
         return sorted(rows, key=lambda row: (not row.problem, row.type))

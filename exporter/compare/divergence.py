@@ -45,7 +45,9 @@ class Divergence(NamedTuple):
 def divergences(
     evidence: Evidence, ours: Mapping[str, Array], producers: Mapping[str, OperatorDef], tolerance: float
 ) -> List[Divergence]:
-    """One entry for each blob of both runs, in the original's order. producers: the operator that writes each blob."""
+    """One entry for each blob that is in both runs, in the original's order. producers: the operator that writes each
+    blob.
+    """
     shown = {seen.blob for seen in evidence.seen}
     return [
         _compare(seen, ours[seen.blob], _operators_behind(seen.blob, producers, shown), tolerance, evidence.exact)
@@ -85,7 +87,7 @@ def _compare(seen: Seen, ours: Array, made_by: Operators, tolerance: float, exac
 def relative_error(theirs: Array, ours: Array) -> float:
     """The largest difference over the largest magnitude of ``theirs``; infinite if NaN or infinities differ.
 
-    0 for floats that differ nowhere by more than ROUNDING: relative errors of tiny values mean nothing.
+    0 for floats that differ by at most ROUNDING everywhere: relative errors of tiny values mean nothing.
     """
     if not theirs.size or theirs.dtype.kind not in "fiub":
         return 0.0 if np.array_equal(theirs, ours) else float("inf")
@@ -149,7 +151,7 @@ def _channel_axes(a: Array) -> Tuple[int, ...]:
 
 
 def _shift(a: Array, b: Array) -> Optional[Tuple[int, int]]:
-    """The rows and columns by which one picture is shifted, if their interiors differ in nothing else."""
+    """The rows and columns by which one picture is shifted, if this is the only difference of their interiors."""
     for first in (2, 1) if a.ndim == 4 else ():
         inner, image = (slice(None),) * first, a.shape[first : first + 2]
         for down, right in product(range(-_FURTHEST, _FURTHEST + 1), repeat=2):

@@ -1,4 +1,4 @@
-"""What the numbers of a blob look like: their range, their mean, how many are zero or no numbers at all."""
+"""Statistics of a blob's numbers: their range, their mean, how many are zero, NaN or infinite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime_arm.netdef import Array
 
 
 class Spread(NamedTuple):
-    """The finite numbers' least, most and mean; the share of zeros, and how many numbers are NaN or infinite."""
+    """Minimum, maximum and mean of the finite numbers; the share of zeros, and how many numbers are NaN or infinite."""
 
     least: float
     most: float

@@ -1,4 +1,4 @@
-"""Runs a source model in its own runtime and shows every blob: what ``armnet compare`` compares a pair with.
+"""Runs a source model in its own runtime and shows every blob, for ``armnet compare``.
 
 .onnx                      onnxruntime, without its optimisations
 .tflite                    LiteRT, or else TensorFlow Lite, with its reference kernels
@@ -24,8 +24,8 @@ from runtime_arm.pair.places import is_pair
 def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> Evidence:
     """Runs the model in these files, or a pair, on inputs by the pair's names.
 
-    blobs: those that are wanted; a runtime that shows others at the price of memory may leave them out.
-    MissingDependency, saying what to install, if the runtime is missing; ExportError if it refuses the model.
+    blobs: the wanted ones; a runtime for which others cost memory may leave these out. MissingDependency, saying what
+    to install, if the runtime is missing; ExportError if it refuses the model.
     """
     if len(paths) == 1 and is_pair(paths[0]):
         return reference_evidence(Pair.load(paths[0]), feeds)

@@ -48,7 +48,7 @@ def function_body(node: Node, proto: NodeProto) -> Optional[Body]:
 
 
 def undefined(node: Node) -> str:
-    """What to add to the news that an operator is missing: that the package onnx may know how to make it of others."""
+    """What to add to the message that an operator is missing: the package onnx may know how to express it by others."""
     known = node.domain != "" or find_spec("onnx") is not None
     return "" if known else ". Some are made of others where the package onnx is installed: pip install onnx"
 

@@ -1,4 +1,4 @@
-"""Operators that are defined by other operators: the functions in a model file, and what they stand for."""
+"""Operators that are defined by other operators: the functions in a model file, and their bodies."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Functions:
         self._refuse_recursion(model.graph)
 
     def body(self, call: NodeProto) -> Optional[Body]:
-        """What a node stands for if it calls a function of the model, else None."""
+        """The body of the function that the node calls, if it is a function of the model, else None."""
         function = self._functions.get(_called(call))
         return None if function is None else body_of(function, call.attribute)
 
     def every_node(self, graph: Union[GraphProto, FunctionProto]) -> Iterator[NodeProto]:
-        """The nodes of a graph and of the graphs inside it; in place of calls, the nodes of the functions."""
+        """The nodes of a graph and of the graphs inside it, with calls replaced by the nodes of their functions."""
         for node in every_node(graph):
             function = self._functions.get(_called(node))
             if function is None:
@@ -65,7 +65,7 @@ class Functions:
 
 
 def body_of(function: FunctionProto, attributes: Iterable[AttributeProto]) -> Body:
-    """The function with these attributes; the last of equal names counts."""
+    """The function with these attributes; if a name occurs twice, the last one counts."""
     given = {attribute.name: attribute for attribute in [*function.attribute_proto, *attributes]}
     nodes = [_bound(node, given) for node in function.node]
     opsets = {opset.domain: opset.version for opset in function.opset_import}

@@ -1,7 +1,7 @@
 """Reads what an ONNX model says about itself in its metadata, in the form of a pair's model.json.
 
 Ultralytics writes the task, the names of the classes and the shape of the points; RapidOCR writes the characters that a
-recogniser of text tells apart. The metadata is not trusted: what does not have the form expected is ignored.
+text recogniser knows. The metadata is not trusted: entries that do not have the expected form are ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes that read or write types that NumPy lacks: bfloat16, floats of 8 and 4 bits, integers of 4 and 2 bits.
 
-A blob holds such numbers in a dtype that has them all (``weights.BLOB_DTYPES``), so operators compute on them as they
-are, and what a node of such a type computes is rounded to the type afterwards. Weights are stored as codes.
+A blob holds such numbers in a dtype that can represent them all (``weights.BLOB_DTYPES``), so operators need no change.
+The results of a node of such a type are rounded to the type afterwards. Weights are stored as codes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.onnx.weights import NARROW, Weights
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import OperatorDef
 
-# What these write are numbers that they read.
+# These write only numbers that they have read.
 _MOVES = """
     Compress Constant ConstantOfShape Expand EyeLike Flatten Identity If Loop Max MaxPool Min Relu Reshape Scan
     Squeeze Tile TopK Transpose Trilu Concat DepthToSpace Gather GatherElements GatherND OneHot ReverseSequence Scatter
@@ -29,7 +29,7 @@ _TYPED_BY: Dict[str, Optional[int]] = {
     **dict.fromkeys(["Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not"]),
     **dict.fromkeys(["DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"]),
 }
-# All outputs of these have the type of the result, of others the first one alone.
+# All outputs of these have the type of the result; of other operators only the first has it.
 _ALL_ALIKE = ("Attention", "GRU", "LSTM", "RNN", "Split")
 
 

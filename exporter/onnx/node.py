@@ -260,7 +260,7 @@ def _attribute_value(attribute: AttributeProto, weights: Weights) -> Any:
 
 
 def _type_given(attribute: AttributeProto) -> int:
-    """The type that the one field shows which is given; files of ONNX's first version do not state it. 0 if none is."""
+    """The type of the one field that is given; files of ONNX's first version do not state it. 0 if none is given."""
     given = [kind for kind, field in ATTRIBUTE_FIELDS.items() if _is_given(getattr(attribute, field))]
     return given[0] if len(given) == 1 else 0
 

@@ -1,4 +1,4 @@
-"""Weights of the caller's own in place of those of an ONNX model."""
+"""Replaces weights of an ONNX model by the caller's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 def with_weights(file: OnnxFile, arrays: Mapping[str, Array], contents: Mapping[str, bytes]) -> OnnxFile:
     """The model with other values for some of its weights.
 
-    arrays: values by the weights' names, with the dtypes and shapes that the model declares. contents: what stands in
-    for files of external data, by their names. ExportError for a name that the model does not have, or for a value that
+    arrays: values by the weights' names, with the dtypes and shapes that the model declares. contents: used in place of
+    files of external data, by their names. ExportError for a name that the model does not have, or for a value that
     does not fit.
     """
     graph = graph_of(file)
@@ -58,7 +58,9 @@ def _span(tensor: TensorProto, place: Mapping[str, str]) -> List[int]:
         start = int(place.get("offset", "0"))
         length = int(place.get("length", str(math.prod(tensor.dims.tolist()) * dtype.itemsize)))
     except ValueError:
-        raise ExportError(f"weight {tensor.name!r} lies at {dict(place)}, which is no place in a file") from None
+        raise ExportError(
+            f"weight {tensor.name!r} is declared at {dict(place)}, which is not a place in a file"
+        ) from None
     return [start, start + length]
 
 

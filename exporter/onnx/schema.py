@@ -1,6 +1,6 @@
 """onnx.proto as tables: for each field number, the attribute of the value class and the type on the wire.
 
-The reader skips fields that are not listed here: documentation, annotations, and what only training needs.
+The reader skips fields that are not listed here: documentation, annotations, and fields that only training needs.
 """
 
 from __future__ import annotations

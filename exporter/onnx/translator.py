@@ -95,7 +95,7 @@ def read_hints(graph: GraphProto) -> Dict[str, Known]:
 def declare(value: ValueInfoProto, scope: Scope, names: Sequence[Optional[str]], rounds: bool) -> None:
     """Declare an input of the outermost graph, with the names of its open sizes.
 
-    rounds: what is fed for a narrow type is rounded to it; without, such inputs are refused.
+    rounds: numbers that are fed for a narrow type are rounded to it; otherwise such inputs are refused.
     """
     blob, format = scope.define(value.name), format_of(value)
     scope.net.input(blob, *known_of(value), names)
@@ -213,7 +213,7 @@ class Translator:
         return find(op) is not None and not (op.domain and self._options.caffe2_compatible)
 
     def _fit(self, operators: Operators, net: NetBuilder) -> bool:
-        """Whether all accept their inputs. Of an unknown data type only ONNX's operators are sure to accept it."""
+        """Whether all accept their inputs. If a data type is unknown, only ONNX's operators are sure to accept it."""
         for op in operators:
             dtypes = lookup(op).dtypes
             dtype = net.dtype(op.input[0]) if op.input and op.input[0] else None

@@ -145,7 +145,7 @@ class Weights:
         path = os.path.realpath(os.path.join(folder, *parts))
         outside = os.path.isabs(location) or ".." in parts
         if outside or os.path.commonpath([folder, path]) != folder:
-            raise ExportError(f"{what}: external data {location!r} leaves the model's folder")
+            raise ExportError(f"{what}: external data {location!r} is outside the model's folder")
         if not os.path.isfile(path):
             raise ExportError(f"{what}: external data {path}: no such file")
         return path
@@ -168,7 +168,7 @@ def _number(entries: Dict[str, str], key: str, default: int, what: str) -> int:
 
 def _from_bytes(raw: Union[bytes, memoryview], dtype: np.dtype[Any], what: str) -> Array:
     if len(raw) % dtype.itemsize:
-        raise ExportError(f"{what}: {len(raw)} bytes are no multiple of {dtype.itemsize}")
+        raise ExportError(f"{what}: {len(raw)} bytes are not a multiple of {dtype.itemsize}")
     if not len(raw):
         return np.zeros(0, dtype)
     if dtype == np.bool_:
@@ -193,7 +193,7 @@ def _from_fields(tensor: TensorProto, dtype: np.dtype[Any], what: str) -> Array:
         return values.astype(dtype, copy=False)
     limits = np.iinfo(np.uint16 if dtype == np.float16 else np.uint8 if dtype == np.bool_ else dtype)
     if values.min() < limits.min or values.max() > limits.max:
-        raise ExportError(f"{what}: the data holds a value that is no {dtype.name}")
+        raise ExportError(f"{what}: the data holds a value that does not fit into {dtype.name}")
     if dtype == np.float16:
         return values.astype(np.uint16).view(np.float16)
     return values.astype(dtype)

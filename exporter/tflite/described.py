@@ -25,7 +25,9 @@ def described(file: TfliteFile) -> Optional[Dict[str, Any]]:
 
 
 def packed_files(file: TfliteFile) -> Dict[str, bytes]:
-    """The files behind the model, such as its labels, by name; those that are damaged or too large are left out."""
+    """The files that follow the model, such as its labels, by name; those that are damaged or too large are left
+    out.
+    """
     found: Dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(View(file.data)) as archive:

@@ -1,6 +1,6 @@
 """Reads a TFLite file's metadata about pictures and labels, in the form of a pair's model.json.
 
-The metadata is a FlatBuffer with a schema of its own ("M001"); labels lie in a zip archive behind the model. Both are
+The metadata is a FlatBuffer with a schema of its own ("M001"); labels are in a zip archive after the model. Both are
 optional: damaged or unknown parts are ignored. Source: TFLite Support, metadata_schema.fbs.
 """
 

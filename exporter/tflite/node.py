@@ -258,7 +258,7 @@ class Node:
 
     @property
     def meets_integers(self) -> bool:
-        """Whether input 0 was dequantised right before, or output 0 is quantised right behind."""
+        """Whether input 0 was dequantised right before, or output 0 is quantised right after."""
         return not self._blobs.beside_integers.isdisjoint((self.tensor(0).index, self.result().index))
 
     @property

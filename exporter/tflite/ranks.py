@@ -1,4 +1,4 @@
-"""What is known of a blob of which neither the file nor inference with open sizes says anything: its rank, some sizes.
+"""Finds the rank and some sizes of blobs about which neither the file nor inference with open sizes says anything.
 
 Files that were written before tensors had a field ``has_rank`` store a scalar and a tensor of unknown rank alike.
 """
@@ -19,7 +19,9 @@ _OPEN = (1, 2, 97)
 
 
 def note_ranks(net: NetBuilder, op: OperatorDef) -> None:
-    """Hint at the outputs of which nothing is known: rank, type, and the sizes that do not depend on open sizes."""
+    """Record hints for outputs about which nothing is known: rank, type, and the sizes that do not depend on open
+    sizes.
+    """
     unknown = [index for index, name in enumerate(op.output) if name and net.dims(name) is None]
     if not unknown:
         return

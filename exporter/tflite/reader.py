@@ -162,7 +162,7 @@ def _parse(source: str, data: memoryview) -> TfliteFile:
 
 
 def _content(table: Table, data: memoryview) -> memoryview:
-    """A buffer's content: inside its table, or behind the FlatBuffer at an offset in the file."""
+    """A buffer's content: inside its table, or after the FlatBuffer at an offset in the file."""
     offset, size = (table.integer(name) for name in ("offset", "size"))
     if offset > 1:
         if offset + size > len(data):
@@ -271,7 +271,7 @@ def _options(operator: Table) -> Optional[Table]:
 
 
 def _custom_options(operator: Table, data: memoryview) -> bytes:
-    """The custom operator's own bytes; these too may lie behind the FlatBuffer."""
+    """The custom operator's own bytes; these too may be stored after the FlatBuffer."""
     names = ("large_custom_options_offset", "large_custom_options_size")
     offset, size = (operator.integer(name) for name in names)
     if offset > 1:

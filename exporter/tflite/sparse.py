@@ -63,7 +63,7 @@ def _sizes(shape: Sequence[int], blocked: Sequence[int], blocks: Sequence[Table]
 
 
 def _joined(rank: int, blocked: Sequence[int]) -> List[int]:
-    """The permutation that puts each block's dimension behind the dimension that it divides."""
+    """The permutation that puts each block's dimension after the dimension that it divides."""
     return [
         axis for outer in range(rank) for axis in (outer, *(rank + i for i, of in enumerate(blocked) if of == outer))
     ]

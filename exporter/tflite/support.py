@@ -12,7 +12,7 @@ from exporter.tflite.reader import open_tflite
 
 
 def tflite_support(source: FileOrBytes, options: ExportOptions) -> List[Support]:
-    """One row per operator type, whatever graph of the file it is in."""
+    """One row per operator type, over all graphs of the file."""
     file, findings = open_tflite(source), Findings()
     findings.count(operation.title for graph in file.graphs for operation in graph.operations)
     with naming(file.source), findings.trial():

@@ -1,1 +1,1 @@
-"""The way back to Caffe2: nets of its own operators, and its Int8 operators for nets on integers."""
+"""Writes pairs for Caffe2: nets of its own operators, and its Int8 operators for nets on integers."""

@@ -1,10 +1,11 @@
-"""Writes pairs with Caffe2's operators and fills alone.
+"""Writes pairs with nothing but Caffe2's operators and fills.
 
 pair = to_caffe2(pair)
 pair.save("folder")                            # init_net.pb and predict_net.pb for Caffe2
 
-TFLite's operators on int8 and uint8 become those of Caffe2's mobile era on bytes: Int8Conv and its kin. They requantise
-like gemmlowp, so that a result may be a step of its scale away. Inputs and outputs keep their types.
+TFLite's operators on int8 and uint8 become Caffe2's operators on bytes, which it has for mobile devices: Int8Conv and
+others. They requantise like gemmlowp, so a result may be one step of its scale off. Inputs and outputs keep their
+types.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from runtime_arm.records import replace
 
 
 def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
-    """The pair that computes the same with Caffe2's operators alone. shapes: for inputs whose sizes are open.
+    """The pair that computes the same with only Caffe2's operators. shapes: for inputs whose sizes are open.
 
     OperatorError, naming the operator, if Caffe2 has none that means the same, or if its kernels refuse the scales.
     """
@@ -57,12 +58,12 @@ def to_caffe2(pair: Pair, shapes: Optional[Shapes] = None) -> Pair:
     for place, refusal in Program.of(result).inference_refusals.items():
         # What the pair's own operator refuses, too, are sizes that were taken for open ones.
         if all(program.specs(name)[0] is not None for name in sources[place].output if name):
-            raise ExportError(f"Caffe2's operators refuse what they would read: {refusal}")
+            raise ExportError(f"Caffe2's operators refuse their inputs: {refusal}")
     return result
 
 
 def _arguments(net: NetDef) -> Tuple[Argument, ...]:
-    """The net's, but for the one about tensors that armnet's own files hold in fewer bytes."""
+    """The net's arguments, without the one about tensors that armnet's own files store in fewer bytes."""
     return tuple(arg for arg in net.arg if arg.name != NARROW_TENSORS)
 
 
@@ -73,21 +74,25 @@ def _with_shapes(pair: Pair, shapes: Shapes) -> Pair:
 
 
 def _check_nets(op: OperatorDef) -> None:
-    """ExportError for nets inside with other operators than Caffe2's, or of which an If takes outputs by position."""
+    """ExportError if a sub-net has operators that Caffe2 lacks, or if an If takes a sub-net's outputs by position."""
     for net in op.subnets():
         for inner in net.op:
             if inner.domain not in ("", "caffe2"):
-                raise ExportError(f"Caffe2 has no {inner.full_type}, which its net {net.name!r} holds")
+                raise ExportError(f"Caffe2 has no {inner.full_type}, which the sub-net {net.name!r} contains")
             _check_nets(inner)
         written = {name for inner in net.op for name in inner.output}
         if op.full_type == "If" and op.output and written.isdisjoint(op.output):
-            raise ExportError(f"Caffe2 takes outputs by name, and its net {net.name!r} does not write {op.output[0]!r}")
+            raise ExportError(
+                f"Caffe2 takes outputs by name, and the sub-net {net.name!r} does not write {op.output[0]!r}"
+            )
 
 
 def _with_plain_outputs(
     ops: List[OperatorDef], sources: List[OperatorDef], translator: Translator
 ) -> Tuple[List[OperatorDef], List[OperatorDef]]:
-    """The operators and their sources, with integers made at the end of what outputs of the net hold as bytes."""
+    """The operators and their sources; if outputs of the net hold bytes, operators at the end convert these to
+    integers.
+    """
     held = [name for name in translator.program.net.external_output if translator.holds_bytes(name)]
     names = {name: translator.fresh(f"{name}_bytes") for name in held}
     ops = [

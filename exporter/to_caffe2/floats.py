@@ -1,4 +1,4 @@
-"""ONNX's operators on floats that Caffe2 has, too, but not quite, or spells out."""
+"""ONNX's operators on floats that Caffe2 has with differences, or expresses by several operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.netdef import OperatorDef
 
 @rule("onnx.Sign")
 def sign(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """That of NaN is 0 in Caffe2."""
+    """In Caffe2 the sign of NaN is 0."""
     return [op.replace(domain="")]
 
 
@@ -31,7 +31,7 @@ def hard_swish(net: Translator, x: str, y: str, name: str) -> List[OperatorDef]:
 
 @rule("onnx.Softmax")
 def softmax(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """Caffe2's makes one row of the axis and all behind it: the axis becomes the last one."""
+    """Caffe2's flattens the axis and all after it into one row, so the axis is moved to the end."""
     (x,), (y,), dims = op.input, op.output, net.program.dims(op.input[0])
     if dims is None:
         raise ExportError("it is not known how many dimensions it reads")

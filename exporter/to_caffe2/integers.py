@@ -57,7 +57,7 @@ def fully_connected(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, w, y = net.reads(op), net.weights(op.input[1], op), net.result(op)
     filters, terms = net.fills[op.input[1]].get_ints("shape")
     if op.get_bool("keep_num_dims") and not _is_matrix(net.program, x):
-        raise ExportError("Caffe2's layer makes a matrix of what it reads")
+        raise ExportError("Caffe2's layer flattens its input to a matrix")
     b = net.bias(op, 2, filters, net.scale_of(x).scale * w.scale)
     before = [] if _has_rows_of(net.program.dims(x), terms) else net.in_rows(x, terms, op.output[0])
     read = before[0].output[0] if before else x
@@ -65,7 +65,7 @@ def fully_connected(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 
 def _is_matrix(program: Program, name: str) -> bool:
-    """Whether the blob has two dimensions, whatever open sizes are."""
+    """Whether the blob has two dimensions for all open sizes."""
     dims, place = program.dims(name), program.writer(name)
     if dims is not None or place is None:
         return dims is not None and len(dims) == 2
@@ -74,7 +74,7 @@ def _is_matrix(program: Program, name: str) -> bool:
 
 
 def _has_rows_of(dims: Optional[Sequence[Optional[int]]], terms: int) -> bool:
-    """Whether all that is behind the first dimension is one row of the weights."""
+    """Whether the dimensions after the first are together as long as a row of the weights."""
     sizes = [size for size in (dims or ())[1:] if size is not None]
     return dims is not None and len(sizes) == len(dims) - 1 and math.prod(sizes) == terms
 
@@ -101,7 +101,7 @@ def pool(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 @rule("tflite.QuantizedMean")
 def mean(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     if sorted(op.get_ints("axes")) != [1, 2] or not op.get_bool("keepdims"):
-        raise ExportError("Caffe2 has the mean of a whole picture alone on bytes")
+        raise ExportError("on bytes Caffe2 has only the mean of a whole picture")
     return net.makes("Int8AveragePool", op, [net.reads(op)], net.result(op), global_pooling=1, **LAST)
 
 
@@ -112,7 +112,7 @@ def logistic(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 @rule("tflite.QuantizedSoftmax")
 def softmax(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """Caffe2's takes all that is behind the first dimension as one row; of other rows, on floats between bytes."""
+    """Caffe2's takes all dimensions after the first as one row; other rows are computed on floats between bytes."""
     if op.get_float("beta", 1.0) != 1.0:
         raise ExportError("Caffe2's has no beta")
     x, dims, y = net.reads(op), net.program.dims(op.input[0]), Scale(1 / 256, 0)
@@ -130,10 +130,10 @@ def leaky_relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 @rule("tflite.QuantizedPRelu")
 def p_relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """On floats between bytes: Caffe2 has no other."""
+    """On floats between bytes: Caffe2 has none on bytes."""
     value = net.program.value(op.input[1])
     if value is None or value.size != value.shape[-1]:
-        raise ExportError(f"{op.input[1]!r} is no constant with one number for each channel")
+        raise ExportError(f"{op.input[1]!r} is not a constant with one number for each channel")
     slopes = net.floats(op, 1, "B", shape=(-1,))
     return net.on_floats(op, [net.reads(op, 0, "A"), slopes], net.result(op), "PRelu", **LAST)
 
@@ -167,7 +167,7 @@ def requantize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 def relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     x, y = net.reads(op), net.result(op)
     if op.get_str("activation", "RELU") != "RELU" or net.scale_of(x) != y:
-        raise ExportError("Caffe2's limits bytes at zero, and does not change their scale")
+        raise ExportError("Caffe2's operator limits bytes only at zero, and does not change their scale")
     return net.makes("Int8Relu", op, [x], y)
 
 
@@ -175,7 +175,7 @@ def relu(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 def reshaped(net: Translator, op: OperatorDef) -> List[OperatorDef]:
     y, dims = op.output[0], net.program.dims(op.output[0])
     if dims is None or dims.count(None) > 1:
-        raise ExportError("Caffe2 reshapes bytes to sizes that are known, but for one")
+        raise ExportError("Caffe2 reshapes bytes only to sizes of which at most one is unknown")
     shape = [-1 if size is None else size for size in dims]
     scale = net.passes_on(op, net.scale_of(op.input[0]))
     sizes = net.fresh(f"{y}_sizes")
@@ -187,12 +187,12 @@ _MOVED = ("Concat", "Reshape", "Flatten", "Transpose", "ChannelShuffle", "Resize
 
 @rule(*_MOVED)
 def moved(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """What only moves bytes states their scale."""
+    """Operators that only move bytes state their scale."""
     count = len(op.input) if op.type == "Concat" else 1
     scales = {net.scale_of(name) for name in op.input[:count]}
     if len(scales) > 1 or op.get_bool("add_axis"):
-        raise ExportError("Caffe2 joins bytes of one scale along an axis that there is")
+        raise ExportError("Caffe2 joins bytes only if they have one scale, and only along an existing axis")
     if op.type in ("ChannelShuffle", "ResizeNearest") and op.get_str("order", "NCHW") != "NHWC":
-        raise ExportError("Caffe2's has the channels of bytes last")
+        raise ExportError("Caffe2's operator on bytes has the channels last")
     scale = net.passes_on(op, scales.pop())
     return [op.replace(type=f"Int8{op.type}").with_args(**scale.stated)]

@@ -18,11 +18,11 @@ _PICTURE = 4  # dimensions
 
 @rule("onnx.Pad")
 def pad(net: Translator, op: OperatorDef) -> List[OperatorDef]:
-    """By joining constants where all sizes are known, else as pictures, which Caffe2 pads whatever their sizes are."""
+    """Joins constants if all sizes are known; else pads as pictures, for which Caffe2 needs no sizes."""
     x, constants = op.input[0], net.known(op)
     spec, dims = net.program.specs(x)[0], net.program.dims(x)
     if spec is None or dims is None or any(n and c is None for n, c in zip(op.input[1:], constants)):
-        raise ExportError("Caffe2 pads by numbers that are constant, along dimensions whose number is known")
+        raise ExportError("Caffe2 pads only by constant numbers, and only blobs whose number of dimensions is known")
     padding = padding_of(op, spec, constants)
     given = constants[1] if len(constants) > 1 else None
     value = np.zeros((), spec.dtype) if given is None or given.value is None else given.value.reshape(())
@@ -55,10 +55,12 @@ def _joined(net: Translator, op: OperatorDef, padding: Padding, spec: TensorSpec
 
 
 def _check(padding: Padding, spec: TensorSpec, bytes: bool) -> None:
-    """ExportError unless Caffe2 pads pictures so."""
+    """ExportError unless Caffe2 pads pictures in this way."""
     cut = min([*padding.heads, *padding.tails], default=0) < 0
     if padding.mode == "wrap":
-        raise ExportError("Caffe2 does not pad by what is at the other end: join it with Concat in the source model")
+        raise ExportError(
+            "Caffe2 does not pad with the pixels of the other end: join them with Concat in the source model"
+        )
     if cut and padding.mode != "constant":
         raise ExportError(
             f"Caffe2 cannot cut off and pad by {padding.mode} at once: use Slice in the source model first"
@@ -66,7 +68,7 @@ def _check(padding: Padding, spec: TensorSpec, bytes: bool) -> None:
     if spec.ndim > _PICTURE:
         raise ExportError(f"Caffe2 pads at most {_PICTURE} dimensions {OPEN}")
     if not bytes and spec.dtype != np.float32:
-        raise ExportError(f"Caffe2 pads floats so, and it reads {spec.dtype.name}")
+        raise ExportError(f"Caffe2 pads only floats in this way, and the input is {spec.dtype.name}")
 
 
 def _padded(net: Translator, x: str, y: str, padding: Padding, value: float) -> List[OperatorDef]:
@@ -92,7 +94,7 @@ def _padded(net: Translator, x: str, y: str, padding: Padding, value: float) -> 
 
 
 def _picture(net: Translator, x: str, y: str, rank: int, **arguments: Any) -> List[OperatorDef]:
-    """PadImage, on a picture that has dimensions of size 1 before those of X."""
+    """PadImage on X with leading dimensions of size 1."""
     dims = list(range(_PICTURE - rank))
     if not dims:
         return [OperatorDef.of("PadImage", [x], [y], **arguments)]

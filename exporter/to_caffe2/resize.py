@@ -19,13 +19,13 @@ _FIRST = {"NCHW": 2, "NHWC": 1}  # the dimension that is the height
 
 
 class Resize(NamedTuple):
-    """What becomes of pictures: their specs and what is done along their axes, for each choice of open sizes."""
+    """A resize of pictures: their specs and the resampling along their axes, for each choice of open sizes."""
 
     specs: Sequence[TensorSpec]
     axes: Sequence[Sequence[Resampled]]
 
     def of_caffe2(self, order: str, bytes: bool = False) -> Optional[OperatorDef]:
-        """The operator of Caffe2 that takes the same pixels of pictures in this order; None if there is none."""
+        """Caffe2's operator that reads the same pixels of pictures in this order; None if there is none."""
         height, size = _FIRST[order], self.specs[0].shape
         nearest = all(one.weights is None for one in self.axes[0])
         moved = {one.axis for each in self.axes for one in each}
@@ -44,7 +44,7 @@ class Resize(NamedTuple):
         return op if all(map(_is_same, self.specs, self.axes, found)) else None
 
     def on_floats(self, net: Translator, x: str, y: str, name: str) -> List[OperatorDef]:
-        """Operators that do it: Caffe2's own, else products with constant matrices."""
+        """The operators that resize floats: Caffe2's own, else products with constant matrices."""
         own = self.of_caffe2("NCHW") or self.of_caffe2("NHWC")
         if own is not None:
             return [own.replace(input=(x,), output=(y,), name=name)]
@@ -61,7 +61,7 @@ class Resize(NamedTuple):
 
 
 def _is_same(spec: TensorSpec, axes: Sequence[Resampled], found: Sequence[Resampled]) -> bool:
-    """Whether two ways to resize make each pixel of the same ones."""
+    """Whether two resizes compute each pixel from the same pixels with the same weights."""
     wanted, others = ({one.axis: one for one in each} for each in (axes, found))
     for axis in {*wanted, *others}:
         size = spec.shape[axis]
@@ -95,7 +95,7 @@ def resize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
         raise ExportError(f"Caffe2 resizes by constant numbers, and has no other resize {OPEN}")
     axes = [onnx.axes_of(op, spec, *constants) for spec in specs]
     if any(one.outside is not None for each in axes for one in each):
-        raise ExportError("Caffe2's resizes read nothing beyond a picture: crop it in the source model")
+        raise ExportError("Caffe2's resizes read nothing outside of a picture: crop it in the source model")
     made = Resize(specs, axes)
     if not net.holds_bytes(x):
         return made.on_floats(net, x, op.output[0], op.name)
@@ -103,7 +103,7 @@ def resize(net: Translator, op: OperatorDef) -> List[OperatorDef]:
 
 
 def _nearest_of_bytes(net: Translator, op: OperatorDef, made: Resize) -> List[OperatorDef]:
-    """Caffe2's operator on bytes, which takes the channels last; none if it would not take the same pixels."""
+    """Caffe2's operator on bytes, which takes the channels last; no operators if it would read other pixels."""
     scale, (x, y) = net.scale_of(op.input[0]), (op.input[0], op.output[0])
     for order in _FIRST:
         own = made.of_caffe2(order, bytes=True)

@@ -1,6 +1,7 @@
-"""Says operators in those of Caffe2: the table of rules, one an operator; scales, fills and conversions of bytes.
+"""Translates operators into Caffe2's: the table of rules, one per operator type; scales, fills and conversions of
+bytes.
 
-Caffe2's integers are bytes: 128 is added to each int8 and to its zero point; uint8 stays what it is.
+Caffe2's integers are bytes: 128 is added to each int8 and to its zero point; uint8 stays as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from runtime_arm.pair.fills import fill
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import TensorSpec
 
-UP = {"int8": 128, "uint8": 0}  # what is added, to make a byte
+UP = {"int8": 128, "uint8": 0}  # the number to add, to make a byte
 MOST = 255
 _NUMBERS = {"int8": INT8, "uint8": UINT8}  # of types, in arguments
 LAST: Dict[str, Any] = {"order": "NHWC"}
@@ -34,12 +35,12 @@ class Scale(NamedTuple):
 
     @property
     def stated(self) -> Dict[str, Any]:
-        """As the arguments by which Caffe2's operators state what their output is."""
+        """The arguments by which Caffe2's operators state the scale of their output."""
         return {"Y_scale": self.scale, "Y_zero_point": self.zero_point}
 
 
 class Translator:
-    """Translates the operators of a program one by one. fills: of weights and constants that it made, by name."""
+    """Translates the operators of a program one by one. fills: those of the weights and constants it made, by name."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -59,7 +60,7 @@ class Translator:
         return name
 
     def translated(self, op: OperatorDef) -> List[OperatorDef]:
-        """Caffe2's operators for one of the net; ExportError if there are none."""
+        """Caffe2's operators for one operator of the net; ExportError if there are none."""
         rule = _RULES.get(op.full_type)
         if rule is not None and (op.domain not in ("", "caffe2") or op.input[0] in self._scales):
             made = rule(self, op)
@@ -77,19 +78,19 @@ class Translator:
     def _check_reads(self, op: OperatorDef) -> None:
         held = next((name for name in op.reads() if name in self._scales), None)
         if held is not None and not op.type.startswith("Int8"):
-            raise ExportError(f"Caffe2 has no such operator on bytes, which {held!r} holds")
+            raise ExportError(f"Caffe2 has no such operator on bytes, but {held!r} holds bytes")
 
     # Scales
 
     def up(self, name: str) -> int:
-        """What is added to the integers of a blob."""
+        """The number to add to the integers of a blob to make them bytes."""
         dtype = self._dtype(name)
         if dtype not in UP:
-            raise ExportError(f"Caffe2's quantised operators take bytes alone, and {name!r} holds {dtype}")
+            raise ExportError(f"Caffe2's quantised operators take only bytes, and {name!r} holds {dtype}")
         return UP[dtype]
 
     def _dtype(self, name: str) -> str:
-        """The type of a blob of integers; where none is inferred, that of what it is made of."""
+        """The dtype of a blob of integers; if none is inferred, that of the blob from which it is made."""
         spec = self.program.specs(name)[0]
         while spec is None:
             place = self.program.writer(name)
@@ -103,7 +104,7 @@ class Translator:
         return str(spec.dtype.name)
 
     def stated(self, op: OperatorDef, what: str, name: str) -> Scale:
-        """The scale of an operand, by the operator's arguments. name: of the blob that it is."""
+        """The scale of an operand, by the operator's arguments. name: the name of its blob."""
         return Scale(op.get_float(f"{what}_scale"), op.get_int(f"{what}_zero_point", 0) + self.up(name))
 
     def result(self, op: OperatorDef, what: str = "Y") -> Scale:
@@ -111,12 +112,12 @@ class Translator:
         return self.stated(op, what, op.output[0])
 
     def reads(self, op: OperatorDef, index: int = 0, what: str = "X") -> str:
-        """The bytes of an input, which must have the scale that the operator takes them to have."""
+        """The bytes of an input, which must have the scale that the operator assumes."""
         name, scale = op.input[index], self.stated(op, what, op.input[index])
         if name not in self._scales:
             name = self._made.get(name) or self._made.setdefault(name, self._bytes_of(name, scale))
         if self._scales[name] != scale:
-            raise ExportError(f"{op.input[index]!r} has another scale than the operator takes it to have")
+            raise ExportError(f"{op.input[index]!r} has another scale than the operator assumes")
         return name
 
     def holds_bytes(self, name: str) -> bool:
@@ -124,13 +125,13 @@ class Translator:
         return name in self._scales
 
     def scale_of(self, name: str) -> Scale:
-        """That of a blob of bytes. ExportError if it holds others."""
+        """The scale of a blob of bytes. ExportError if the blob holds anything else."""
         if name not in self._scales:
             raise ExportError(f"the scale of {name!r} is not known")
         return self._scales[name]
 
     def passes_on(self, op: OperatorDef, scale: Scale) -> Scale:
-        """The scale, which is that of the first output, too."""
+        """Gives the first output this scale, and returns it."""
         self._scales[op.output[0]] = scale
         return scale
 
@@ -149,9 +150,9 @@ class Translator:
         on: Union[str, Callable[[str, str], List[OperatorDef]]],
         **arguments: Any,
     ) -> List[OperatorDef]:
-        """Operators on floats, of which those that are bytes become floats first, and whose result becomes bytes.
+        """Operators on floats. Inputs of bytes become floats first, and the result becomes bytes.
 
-        on: the operator's type, or what makes operators from the name of the input to that of the output.
+        on: the operator's type, or a function that makes operators, given the names of input and output.
         """
         before: List[OperatorDef] = []
         reals = list(inputs)
@@ -168,9 +169,9 @@ class Translator:
     def activated(
         self, type: str, op: OperatorDef, inputs: List[str], scale: Scale, **arguments: Any
     ) -> List[OperatorDef]:
-        """An operator whose first output holds bytes of this scale, and what its activation leaves of them.
+        """An operator with its activation, whose first output holds bytes of this scale.
 
-        Caffe2's operators end in Relu or nothing; what cuts bytes off elsewhere does so on floats between bytes.
+        Caffe2's operators end in Relu or nothing; other limits are applied to floats between bytes.
         """
         low, high = self._limits(op, scale)
         if high == MOST and low in (0, scale.zero_point):
@@ -184,25 +185,25 @@ class Translator:
         ]
 
     def _limits(self, op: OperatorDef, scale: Scale) -> Tuple[int, int]:
-        """The bytes that an operator's activation leaves, both included."""
+        """The lowest and the highest byte that an operator's activation lets through."""
         up = self.up(op.output[0])
         dtype = np.int8 if up else np.uint8
         low, high = activation_range(op, dtype, Affine(np.float32(scale.scale), scale.zero_point - up))
         return low + up, high + up
 
     def _clip(self, op: OperatorDef, scale: Scale, x: str, y: str) -> OperatorDef:
-        """The operator's activation, of floats."""
+        """The operator's activation, on floats."""
         low, high = (float(np.float32(scale.scale) * (n - scale.zero_point)) for n in self._limits(op, scale))
         return OperatorDef.of("Clip", [x], [y], min=low, max=high)
 
     def in_rows(self, name: str, terms: int, stem: str) -> List[OperatorDef]:
-        """An operator that makes rows of so many bytes of a blob. stem: of names."""
+        """An operator that reshapes a blob of bytes to rows of ``terms`` bytes. stem: the stem of new names."""
         rows, sizes = (self.fresh(f"{stem}_{what}") for what in ("rows", "sizes"))
         stated = self._scales[name].stated
         return [OperatorDef.of("Int8Reshape", [name], [rows, sizes], shape=[-1, terms], **stated)]
 
     def _bytes_of(self, name: str, scale: Scale) -> str:
-        """Bytes, made of a blob of integers before the operator that is translated: by way of floats."""
+        """Converts a blob of integers to bytes, by way of floats, before the operator that is being translated."""
         up = self.up(name)
         reals, centred, scaled, made = (self.fresh(f"{name}_{what}") for what in ("x", "c", "s", "bytes"))
         zero, factor = (
@@ -219,7 +220,7 @@ class Translator:
         return made
 
     def integers_of(self, held: str, name: str) -> List[OperatorDef]:
-        """Makes a blob of integers of the bytes that another one holds, by way of floats, which are cut off."""
+        """Converts the bytes that another blob holds to a blob of integers, by way of floats, which are truncated."""
         scale, up = self._scales[name], self.up(name)
         reals, steps, above, whole, result = (self.fresh(f"{name}_{what}") for what in ("x", "s", "a", "i", "o"))
         factor, half, zero = (
@@ -266,12 +267,12 @@ class Translator:
         name = op.input[index] if given else self.fresh(f"{op.output[0]}_bias")
         value = self.program.value(name) if given else np.zeros(filters, np.int32)
         if value is None or value.dtype != np.int32:
-            raise ExportError(f"the bias {name!r} is no constant of int32")
+            raise ExportError(f"the bias {name!r} is not a constant of int32")
         self._fill("Int8GivenIntTensorFill", name, value, Scale(scale, 0), value)
         return name
 
     def floats(self, op: OperatorDef, index: int, what: str, shape: Optional[Sequence[int]] = None) -> str:
-        """The bytes of an input, or if it is constant a constant of floats; its name. shape: of the constant."""
+        """The name of an input's bytes, or, if it is constant, of a constant of floats. shape: that of the constant."""
         name = op.input[index]
         value = self.program.value(name)
         if value is None:
@@ -282,7 +283,7 @@ class Translator:
         return self.constant(f"{op.output[0]}_{what}", reals.astype(np.float32))
 
     def constant(self, stem: str, value: Array, like: Optional[str] = None) -> str:
-        """Makes the fill of a constant; its name. like: a blob of integers, if these become bytes as that one's do."""
+        """Makes the fill of a constant; its name. like: for integers, the blob whose conversion to bytes they share."""
         name = self.fresh(stem)
         if like is None:
             self.fills[name] = fill(name, value, unpacked=True)
@@ -292,7 +293,7 @@ class Translator:
         return name
 
     def known(self, op: OperatorDef) -> List[Optional[TensorSpec]]:
-        """The inputs behind the first, with their content where it is known."""
+        """The inputs after the first, with their content if it is known."""
         values = [self.program.content(name) if name else None for name in op.input[1:]]
         return [None if value is None else TensorSpec.known(value) for value in values]
 

@@ -1,4 +1,4 @@
-"""One operator that is being translated to ONNX: its arguments, what is known of its inputs, and its nodes."""
+"""One operator that is being translated to ONNX: its arguments, what is known about its inputs, and its nodes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Call:
         return name if list(axes) == sorted(axes) else self.node("Transpose", name, perm=list(axes))
 
     def channels_first(self, name: str, rank: int) -> str:
-        """(N, image, C) as (N, C, image); what ``channels_last`` was given, if it made the blob."""
+        """(N, image, C) as (N, C, image); the original blob if ``channels_last`` made this one from it."""
         return self.graph.channels_first.get(name) or self.transposed(name, [0, rank - 1, *range(1, rank - 1)])
 
     def channels_last(self, name: str, rank: int) -> str:

@@ -44,9 +44,8 @@ def to_onnx(pair: Pair, *, shapes: Optional[Shapes] = None, integers: str = QDQ)
 
     Inputs and outputs keep names, data types and open dimensions. shapes: for inputs that have no shape in the pair.
     integers: how TFLite's operators on integers are written. "qdq": as ONNX's tools do, with DequantizeLinear and
-    QuantizeLinear around operators on floats; a result may be a step of its scale away. "exact": to the last bit, with
-    many nodes for each.
-    ExportError or OperatorError, naming the operator, if ONNX has no equivalent.
+    QuantizeLinear around operators on floats; a result may be one step of its scale off. "exact": to the last bit, with
+    many nodes for each. ExportError or OperatorError, naming the operator, if ONNX has no equivalent.
     """
     model, constants = _translated(pair, shapes or {}, integers)
     return with_constants(model, constants)
@@ -103,7 +102,7 @@ _SEQUENCES = ("Optional", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
 
 
 def _refuse_sequences(net: NetDef) -> None:
-    """ExportError if an output is a sequence of blobs or an optional one, whose types a pair does not say."""
+    """ExportError if an output is a sequence of blobs or an optional one, whose type a pair does not state."""
     for name in net.external_output:
         writer = next((op for op in reversed(net.op) if name in op.output), None)
         if writer is not None and writer.type in (*_SEQUENCES, "SplitToSequence"):
@@ -219,4 +218,4 @@ def _since(node: onnx.NodeProto, types: Types) -> int:
             if fits and types.suit(node, schema):
                 return version
     with_names = f"{node.op_type} with {', '.join(sorted(names)) or 'no attributes'}"
-    raise ExportError(f"ONNX has no operator {with_names} for what {', '.join(map(repr, node.input))} hold")
+    raise ExportError(f"ONNX has no operator {with_names} for the types of {', '.join(map(repr, node.input))}")

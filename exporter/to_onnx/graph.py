@@ -25,7 +25,7 @@ class Constants:
         self._small: Dict[Tuple[str, Tuple[int, ...], bytes], str] = {}
 
     def fresh(self, stem: str) -> str:
-        """A name that is not in use: ``stem`` itself, or ``stem`` with a number behind it."""
+        """A name that is not in use: ``stem`` itself, or ``stem`` followed by a number."""
         name, count = stem, 0
         while not name or name in self._taken:
             count += 1

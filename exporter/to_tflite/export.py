@@ -48,7 +48,8 @@ def to_tflite(pair: Pair, *, shapes: Optional[Shapes] = None) -> bytes:
     """The content of a TFLite file that computes what the pair does.
 
     shapes: for inputs whose sizes are open; by default the size to which the pair's pictures are resized. ExportError
-    or OperatorError, naming the operator, if TFLite has no equivalent, or if a size but that of the batch stays open.
+    or OperatorError, naming the operator, if TFLite has no equivalent, or if a size other than that of the batch stays
+    open.
     """
     model = translated(pair, shapes or {})
     rule, labels = pair.meta.get("preprocessing") or {}, pair.meta.get("labels")
@@ -95,7 +96,7 @@ def translated(pair: Pair, shapes: Shapes) -> Model:
 
 
 def _simplified(pair: Pair) -> Pair:
-    """The pair with constants and normalisations folded, and formulas by their names."""
+    """The pair with constants and normalisations folded, and formulas replaced by operators."""
     program = Program.of(pair.replace(predict_net=with_unpacking(pair.predict_net, LOAD)))
     return run_passes_everywhere(program, pipeline.SIMPLIFYING, Recorder()).pair(pair)
 
@@ -147,7 +148,7 @@ _ORDERLESS = (
 
 
 def _input_order(net: NetDef, name: str, ndim: int) -> Order:
-    """The order of an input: channels last where the first operators that care for it want pictures."""
+    """The order of an input: channels last if the first operators for which the order matters want pictures."""
     if ndim != 4:
         return plain(ndim)
     return channels_last(ndim) if _wants_picture(net, name, set()) else plain(ndim)
@@ -183,7 +184,7 @@ def _is_of_pictures(op: OperatorDef) -> bool:
 def _outputs(
     graph: Graph, net: NetDef, pair: Pair, blobs: Mapping[str, Operand], taken: Set[int], turned: Set[str]
 ) -> Dict[str, int]:
-    """The tensors of the outputs: pictures stay as they are, whatever else was turned is turned back."""
+    """The tensors of the outputs: pictures stay as they are, all others get the order of their blob back."""
     outputs: Dict[str, int] = {}
     used: Set[int] = set(taken)
     for info, name in zip(pair.outputs, net.external_output):

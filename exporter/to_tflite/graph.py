@@ -46,7 +46,7 @@ class Graph:
         self._reshaped: Dict[Tuple[int, Tuple[int, ...]], int] = {}
 
     def another(self, name: str) -> Graph:
-        """A further graph of the model, of which nothing is wanted so far."""
+        """A further graph of the model, with no outputs yet."""
         return Graph(set(), name, self.all)
 
     def copied(self, number: int, name: str) -> int:
@@ -85,7 +85,7 @@ class Graph:
         return self.built.tensors[number]
 
     def renamed(self, number: int, name: str) -> str:
-        """The name itself, or a free one like it, for a tensor that has had another so far."""
+        """The name itself, or a free one like it, for a tensor that is to be renamed."""
         self._names.discard(self[number].name)
         return self._fresh(name)
 
@@ -140,10 +140,10 @@ class Graph:
 
 
 def fuse_activations(graph: model.Graph) -> None:
-    """Let operations apply the activation that follows, where nothing else reads their result.
+    """Let operations apply the activation that follows, if nothing else reads their result.
 
-    An activation of integers that also changes their scale stays: a pool would ignore that, and a convolution round
-    once instead of twice.
+    An activation of integers that also changes their scale stays: a pool would ignore the new scale, and a convolution
+    would round once instead of twice.
     """
     numbers = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
     readers: Dict[int, int] = {}

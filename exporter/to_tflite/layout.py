@@ -25,7 +25,7 @@ def channels_last(rank: int) -> Order:
 
 
 def held(values: Sequence[int], order: Order) -> Tuple[int, ...]:
-    """What belongs to the blob's dimensions, such as its shape, in the order of the tensor."""
+    """One item for each of the blob's dimensions, such as its shape, in the order of the tensor."""
     return tuple(values[axis] for axis in order)
 
 

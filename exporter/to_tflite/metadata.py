@@ -1,6 +1,6 @@
-"""Writes what a pair's model.json says of pictures and labels as TFLite's metadata, which apps read.
+"""Writes what a pair's model.json says about pictures and labels as TFLite's metadata, which apps read.
 
-The metadata is a FlatBuffer with a schema of its own ("M001"); labels lie in a zip archive behind the model. Source:
+The metadata is a FlatBuffer with a schema of its own ("M001"); labels are in a zip archive after the model. Source:
 TFLite Support, metadata_schema.fbs; the numbers below are its slots. ``exporter.tflite.metadata`` reads both.
 """
 
@@ -23,7 +23,7 @@ Slots = Sequence[Tuple[int, str, Any]]
 
 
 def metadata_of(name: str, rule: Mapping[str, Any], inputs: int, outputs: int, labels: bool) -> bytes:
-    """The metadata of a net whose first input is a picture that is prepared by ``rule``; without a rule it says less.
+    """The metadata of a net whose first input is a picture, prepared by ``rule``; without a rule it says less.
 
     labels: whether the archive has labels, which are those of the first output.
     """
@@ -38,7 +38,7 @@ def metadata_of(name: str, rule: Mapping[str, Any], inputs: int, outputs: int, l
 
 
 def with_labels(content: bytes, labels: Optional[Sequence[str]]) -> bytes:
-    """The file with an archive of its labels, if it has any, behind it."""
+    """The file, followed by an archive of its labels if it has any."""
     if not labels:
         return content
     whole = io.BytesIO(content)

@@ -60,7 +60,7 @@ class Graph:
 class Model:
     """``inputs`` and ``outputs`` name tensors of the first graph; ``metadata`` are buffers by name.
 
-    ``turned`` are those that are pictures with their channels last here, and with their channels first in the pair.
+    ``turned`` are those that are pictures with their channels last in the file and first in the pair.
     """
 
     graphs: List[Graph]

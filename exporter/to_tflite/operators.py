@@ -1,4 +1,4 @@
-"""What TFLite's schema says of its operators: the table that holds an operator's options, and its version.
+"""What TFLite's schema says about its operators: the table that holds an operator's options, and its version.
 
 Source: TensorFlow Lite's schema.fbs, and its op_version.cc for versions.
 """

@@ -1,4 +1,4 @@
-"""Constants that are stored in fewer bits, with a DEQUANTIZE that makes the same floats of them."""
+"""Constants that are stored in fewer bits, with a DEQUANTIZE that restores the same floats."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ Stored = Tuple[Array, Optional[Quantization]]
 
 
 def pack_constants(graph: Graph, pair: Pair) -> None:
-    """Store float32 constants as the pair does, in halves or in int8 with scales of filters, where that changes no
-    number. So are those that came from a file of such numbers, which they tell."""
+    """Store float32 constants as halves, or as int8 with one scale per filter, if that changes no number.
+
+    This applies to constants that the pair stores in this way, and to constants that came from a file that did, which
+    their numbers reveal.
+    """
     large = {
         number: tensor.value
         for number, tensor in enumerate(graph.tensors)
@@ -44,7 +47,7 @@ def pack_constants(graph: Graph, pair: Pair) -> None:
 
 
 def _scales(pair: Pair) -> Iterator[Array]:
-    """Of packed weights, one for each filter."""
+    """The scales of packed weights, one for each filter."""
     weights = Weights(pair.init_net)
     for op in pair.predict_net.op:
         scale = weights.value(op.input[1]) if op.type == "DequantizeLinear" else None
@@ -53,7 +56,9 @@ def _scales(pair: Pair) -> Iterator[Array]:
 
 
 def _are_halves(values: Collection[Array]) -> bool:
-    """Whether most of the numbers came from a file of float16, in which some may have been too small for that."""
+    """Whether most of the numbers came from a file of float16. Some may not be exact in float16, because they are too
+    small.
+    """
     return 2 * sum(value.size for value in values if _half(value) is not None) > sum(value.size for value in values)
 
 
@@ -69,8 +74,9 @@ def _is_half(value: Array) -> bool:
 
 
 def _integers(value: Array, scales: Sequence[Array]) -> Optional[Stored]:
-    """As int8 along the first or last dimension, where filters are in TFLite, with one of these scales or with those
-    that the numbers tell. Integers have no zero with a sign."""
+    """The numbers as int8 with scales along the first or last dimension, where TFLite has filters: these scales, or
+    those that the numbers reveal. Numbers with a negative zero do not become integers.
+    """
     for axis in (0, value.ndim - 1) if value.ndim > 1 else ():
         moved = np.moveaxis(value, axis, 0)
         for scale in [one for one in scales if one.size == len(moved)] or _own_scales(moved):
@@ -89,7 +95,7 @@ def _fits(rows: Array, scales: Array) -> Array:
 
 
 def _own_scales(filters: Array) -> List[Array]:
-    """The scales of numbers that came from a file of int8: 127 of its steps are the largest number of a filter."""
+    """The scales of numbers that came from a file of int8: the largest number of a filter is 127 steps."""
     if filters.size < LEAST_ROW * len(filters) or _scales_of_rows(filters[:FEW_ROWS]) is None:
         return []
     found = _scales_of_rows(filters)

@@ -33,7 +33,7 @@ class Translator:
             self.blobs.update({name: operand for name, operand in zip(op.output, found) if name and operand})
 
     def results(self, op: OperatorDef, operands: Sequence[Optional[Operand]]) -> List[Optional[Operand]]:
-        """What holds the outputs of an operator on these operands; constants where they are known before a run."""
+        """What holds the outputs of an operator on these operands; constants if they are known before a run."""
         if lookup(op).control:
             return self._of_nets(op, operands)
         try:

@@ -49,8 +49,9 @@ def to_bytes(model: Model) -> bytes:
 
 
 class _Writer:
-    """Writes children before their parents, as flatbuffers want it. Equal vectors of numbers are written once: zero
-    points of filters take twice the bytes of scales, and are all zeros."""
+    """Writes children before their parents, as FlatBuffers require. Equal vectors of numbers are written once: zero
+    points of filters take twice as many bytes as scales, and are all zeros.
+    """
 
     def __init__(self, builder: Any, schema: Any):
         self._builder, self._schema = builder, schema

@@ -1,7 +1,6 @@
-"""Where a net decides by numbers: behind a TopK or a NonZero, a last bit makes one row of an output another.
+"""Where a net decides by numbers: after a TopK or a NonZero, one last bit can replace a row of an output by another.
 
-Where engines make a net decide otherwise, their errors do not show in its outputs; they show in the numbers by which
-it decides.
+If engines make a net decide otherwise, its outputs do not show their errors. The numbers by which it decides do.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ class Cut(NamedTuple):
         return pair.replace(predict_net=pair.predict_net.replace(op=ops, external_output=names), outputs=())
 
     def measured(self, found: Results) -> Results:
-        """The floats alone."""
+        """Only the floats."""
         return [{name: one[name] for name in self.floats} for one in found]
 
     def chooses_otherwise(self, wanted: Results, actual: Results) -> bool:
-        """Whether integers or truths among the choices differ."""
+        """Whether integers or booleans among the choices differ."""
         pairs = [(one[name], other[name]) for one, other in zip(wanted, actual) for name in self.choices]
         return any(np.asarray(a).dtype.kind in "iub" and not np.array_equal(a, b) for a, b in pairs)
 
@@ -48,7 +47,7 @@ def before_decisions(pair: Pair, inputs: Mapping[str, TensorSpec], places: Colle
     """The part of a pair before it decides.
 
     inputs: their specs. places: operators whose errors are to show. None if the net decides over no output that may be
-    of floats, or if one of these operators is behind a decision or leads to none.
+    of floats, or if one of these operators comes after a decision or leads to none.
     """
     net = pair.predict_net
     decided, read, choices = _decisions(net, _inferred(pair, inputs))
@@ -68,8 +67,9 @@ def _inferred(pair: Pair, inputs: Mapping[str, TensorSpec]) -> Specs:
 
 
 def _decisions(net: NetDef, specs: Specs) -> Tuple[Set[str], Dict[str, None], List[str]]:
-    """The blobs that depend on a decision, but for integers that are outputs; the float blobs that are read by what
-    decides or is behind a decision; and what the first decisions make."""
+    """The blobs that depend on a decision, except integers that are outputs; the float blobs that are read by operators
+    that decide or come after a decision; and the results of the first decisions.
+    """
     behind: Set[str] = set()
     read: Dict[str, None] = {}
     choices: List[str] = []
@@ -86,7 +86,7 @@ def _decisions(net: NetDef, specs: Specs) -> Tuple[Set[str], Dict[str, None], Li
 
 
 def _decides(op: OperatorDef, specs: Specs) -> bool:
-    """Whether it makes indices, truths or sizes of what it reads. Integers of 8 and 16 bits are quantised numbers."""
+    """Whether it makes indices, booleans or sizes of what it reads. Integers of 8 and 16 bits are quantised numbers."""
     outputs = [specs.get(name) for name in op.output if name]
     return any(
         spec is None or (spec.value is None and (spec.dtype.kind == "b" or spec.dtype.name in ("int32", "int64")))

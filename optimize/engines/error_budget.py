@@ -32,8 +32,8 @@ class Budget:
     """Measures errors of a pair and of what engines make of it, on inputs drawn at random.
 
     Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
-    made, and against the pair itself, both computed by direct sums. Where outputs differ by more than ``accuracy``
-    because the net decides otherwise, they are those of the numbers by which it decides, against the pair itself (see
+    made, and against the pair itself, both computed by direct sums. If outputs differ by more than ``accuracy`` because
+    the net decides otherwise, the errors of the numbers by which it decides count instead, against the pair itself (see
     ``optimize.engines.decisions``). ``options`` are the pair's; ``is_needed`` says whether the runtime would choose an
     engine that rounds more than direct sums do.
     """
@@ -48,7 +48,7 @@ class Budget:
 
     @cached_property
     def _decided(self) -> Optional[_Decided]:
-        """What is measured where that is not the whole net."""
+        """The part of the net that is measured; None for the whole net."""
         if self._agrees(self._of_plain) and self._agrees(self._of_pair):
             return None
         rounding = [one.place for one in self.options if _rounds([one])]
@@ -80,8 +80,8 @@ class Budget:
     def _of_plain(self) -> Results:
         """The plain pair's outputs by direct sums.
 
-        Where the pair's own are others, what rounding does to them is tried: that will be asked, and to plan the plain
-        pair once more takes seconds if it is large.
+        If the pair's own outputs differ from them, inputs changed in their last bits are tried at once: ``equivalence``
+        will ask for them, and planning the plain pair once more takes seconds if it is large.
         """
         if self._plain is self._pair:
             return self._of_pair

@@ -27,7 +27,7 @@ Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
 def time_options(
     pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int, progress: Progress
 ) -> Timings:
-    """How long each operator takes by each of its open engines in the running net: the least median of the sweeps.
+    """How long each operator takes by each of its open engines in the running net: the smallest median of the sweeps.
 
     In every candidate net each operator uses another one of its engines, so there are only as many nets to time as the
     operator with the most engines has.

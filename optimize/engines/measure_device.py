@@ -30,10 +30,10 @@ def with_device(
 ) -> Pair:
     """The pair whose tuning for that many threads also says which operators run on the device.
 
-    Convolutions go the fastest of the device's ways, unless that makes the outputs differ by more than the accuracy,
-    relative to their largest magnitude. Then each island is timed there, copies included, and on the processor; those
-    that are faster there are tried in the whole net, and kept if it is faster with them and as accurate. DeviceError if
-    the device is not there or computes wrongly.
+    Convolutions run in the fastest of the device's ways, unless outputs then differ by more than the accuracy, relative
+    to their largest magnitude. Then each island is timed there, copies included, and on the processor; those that are
+    faster there are tried in the whole net, and kept if it is faster with them and as accurate. DeviceError if the
+    device is not there or computes wrongly.
     """
     pair = _with_ways(pair, spec, specs, threads, accuracy, report, progress)
     progress(f"islands on {spec}", 0, 1)
@@ -62,14 +62,14 @@ def with_device(
         )
     )
     if device.is_cpu:
-        report.notes.append(f"{spec} is the processor: its times are not a GPU's")
+        report.notes.append(f"{spec} is the processor itself: its times are not those of a GPU")
     return _placed(pair, device, specs, threads, chosen, islands)
 
 
 def _with_ways(
     pair: Pair, spec: str, specs: InputSpecs, threads: int, accuracy: float, report: Report, progress: Progress
 ) -> Pair:
-    """The pair whose tuning names the device's fastest ways, where they are not the default, and has their seconds."""
+    """The pair whose tuning names the device's fastest ways, if they are not the default, and has their seconds."""
     timings = time_ways(pair, spec, specs, threads, progress)
     measurement = _measurement(pair, specs, threads)
     engines, seconds = dict(measurement.engines), dict(measurement.seconds)
@@ -92,7 +92,7 @@ def _timed(pair: Pair, spec: str, specs: InputSpecs, threads: int) -> Tuple[Devi
     """The device, and the operators of every island with their seconds on it and on the processor."""
     with Predictor(pair, threads=threads, device=spec) as predictor:
         assert predictor.placement is not None
-        predictor.run(drawn(specs))  # plans, compiles, and holds every island against the processor
+        predictor.run(drawn(specs))  # plans, compiles, and compares every island with the processor
         islands: List[Timed] = [
             {"operators": sorted(step.index for step in island.steps), **_seconds_of(island)}
             for island in predictor.placement.islands
@@ -120,7 +120,7 @@ def _median(run: Callable[[], object]) -> float:
 def _placed(
     pair: Pair, device: Device, specs: InputSpecs, threads: int, chosen: Sequence[Timed], islands: Sequence[Timed]
 ) -> Pair:
-    """The pair with these islands on the device; what was measured of engines stays."""
+    """The pair with these islands on the device; measurements of engines stay."""
     operators = tuple(sorted(place for one in chosen for place in one["operators"]))
     on_device = OnDevice(device.spec, device.name, device.driver, operators, tuple(islands))
     return _tuned(pair, _measurement(pair, specs, threads)._replace(device=on_device))

@@ -1,4 +1,4 @@
-"""Times what is left to choose after the engines: sizes of blocks and panels, and how the work is split."""
+"""Times what can be chosen besides the engines: sizes of blocks and panels, and how the work is split."""
 
 from __future__ import annotations
 

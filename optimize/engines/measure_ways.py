@@ -57,7 +57,7 @@ def _seconds_of(island: Island) -> Iterator[Tuple[int, Wish, float]]:
 
 
 def faster_ways(timings: Timings) -> Dict[int, str]:
-    """The fastest way of each convolution for which that is not the default's."""
+    """The fastest way of each convolution, if it is not the default."""
     default = Wish(DEVICE, WAYS[0])
     found = {place: min(known, key=lambda wish: known[wish]) for place, known in timings.items() if default in known}
     return {

@@ -19,7 +19,7 @@ from runtime_arm.registry.specs import TensorSpec
 
 
 class Option(NamedTuple):
-    """An engine, or one variant of it, that supports an operator, and what it expects to cost, if it says so."""
+    """An engine, or one variant of it, that supports an operator, and the cost that it states, if any."""
 
     wish: Wish
     work: Optional[Work]
@@ -72,8 +72,8 @@ def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
 def options_of(pair: Pair, specs: Mapping[str, TensorSpec]) -> List[Options]:
     """The options of the operators as the runtime plans them for inputs of these specs and one thread.
 
-    Left out are operators in branches, operators behind the first whose output shape depends on data, and operators
-    that run as one step with others, unless they are the ones by whose engine the step runs.
+    These are left out: operators in branches, operators after the first one whose output shape depends on data, and
+    operators that run as one step with others, except the one that decides by which engine the step runs.
     """
     with Predictor(pair, threads=1) as predictor:
         return options_in(predictor, specs)
@@ -131,7 +131,7 @@ def _in_tiles(step: Step, known: KnownOptions) -> Iterator[Option]:
 
 
 def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:
-    """The option that runs the step; where the kernel does not say which variant, the one that rounds most."""
+    """The option that runs the step; if the kernel does not say which variant, the one that rounds most."""
     known = step.kernel.variants if step.tiled and step.kernel is not None else ()
     options = [one for one in found if one.wish.engine == step.engine and (not known or one.wish.variant in known)]
     if not step.tiled:

@@ -56,18 +56,18 @@ def pick_engines(
 ) -> Pair:
     """The pair whose operators run by engines that are legal, cheap, and accurate enough.
 
-    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times
-    the engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated
-    list forces engines on operators that have one of them. accuracy: how far outputs may differ from those of
-    ``plain``, the pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on
-    random inputs; where outputs differ by more, and the net decides over them, the numbers by which it decides count
-    (see ``decisions``). Engines that exceed it are ruled out in the net itself, so that it holds on every machine,
-    first where they gain least. threads: the number to measure for; by default one, and all cores. device: a device
-    beside the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the ``tuning``.
-    report: collects every choice; ruling out engines of an operator is a step, of which stop_after allows this many in
-    all. progress: called with what is being done, how many of these are done, and of how many. trials: collects what
-    the nets showed, for others who need it.
-    UsageError for engines that do not exist and for options that contradict each other.
+    engines: "auto" leaves the choice to the runtime, which knows the machine and the actual shapes; "measure" times the
+    engines of every operator on this machine and keeps the fastest in the pair's ``tuning``; a comma-separated list
+    forces engines on operators that have one of them. accuracy: how far outputs may differ from those of ``plain``, the
+    pair before other optimisations, relative to their largest magnitude (default 1e-4), as measured on random inputs;
+    if outputs differ by more because the net decides otherwise, the numbers by which it decides count (see
+    ``decisions``). Engines that exceed it are ruled out in the net itself, so that the accuracy holds on every machine;
+    those that gain least come first. threads: the number to measure for; by default one, and all cores. device: a
+    device beside the processor, "opencl:0"; which islands of operators run there is measured, too, and kept in the
+    ``tuning``. report: collects every choice; ruling out engines of an operator is a step, of which stop_after allows
+    this many in all. progress: called with what is being done, how many of these are done, and of how many. trials:
+    collects what the nets showed, for later steps. UsageError for engines that do not exist and for options that
+    contradict each other.
 
     Examples:
         >>> import armnet
@@ -107,9 +107,9 @@ def _check_options(engines: str, accuracy: Optional[float], threads: Optional[in
     if accuracy is not None and not accuracy > 0:
         raise UsageError(f"the accuracy must be positive, got {accuracy:g}")
     if threads is not None and engines != MEASURE:
-        raise UsageError("a number of threads is for engines that are measured")
+        raise UsageError("a number of threads can only be given if engines are measured")
     if device is not None and engines != MEASURE:
-        raise UsageError('a device is for engines that are measured: engines="measure", --engines measure')
+        raise UsageError('a device can only be given if engines are measured: engines="measure", --engines measure')
     if threads is not None and threads < 1:
         raise UsageError(f"the number of threads must be positive, got {threads}")
 
@@ -246,7 +246,7 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
 
 def _of_device(schema: Operator) -> List[str]:
-    """The engine by which a device beside the processor can do it in several ways."""
+    """The engine of devices beside the processor, if they have several ways to compute the operator."""
     return [DEVICE] if schema.kind is Kind.CONVOLUTION else []
 
 
@@ -262,7 +262,7 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
         raise UsageError("no engine is named; auto leaves the choice to the device")
     for wish in wishes:
         if wish._replace(refused=not wish.refused) in wishes:
-            raise UsageError(f"{str(wish).lstrip('!')!r} is asked for and ruled out")
+            raise UsageError(f"{str(wish).lstrip('!')!r} is both asked for and ruled out")
         if wish.engine in (AUTO, MEASURE):
             raise UsageError(f"{wish.engine!r} cannot stand in a list: it chooses engines, a list forces them")
         if wish.engine not in known:

@@ -37,7 +37,7 @@ def _drawn(spec: TensorSpec, rng: np.random.Generator, largest: int) -> Array:
 
 
 def in_last_bits(array: Any, rng: np.random.Generator) -> Any:
-    """Floats that are changed in their last bits; anything else as it is."""
+    """Floats with their last bits changed; anything else unchanged."""
     if array.dtype.kind != "f":
         return array
     noise = rng.uniform(-LAST_BITS, LAST_BITS, array.shape)

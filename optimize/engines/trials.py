@@ -16,7 +16,7 @@ from runtime_arm.planning.steps import Step
 from runtime_arm.registry.specs import TensorSpec
 
 SAMPLES = 2  # inputs on which errors are measured
-ENOUGH_WORK = 10_000_000_000  # multiply-adds; of a net that takes more, one sample must do
+ENOUGH_WORK = 10_000_000_000  # multiply-adds; a net that takes more gets only one sample
 MOST_WORK = 50_000_000_000  # multiply-adds that one sample may take: a few seconds
 
 Specs = Mapping[str, TensorSpec]
@@ -44,7 +44,7 @@ class Trials:
     def of(self, pair: Pair, is_measured: Callable[[List[Options]], bool]) -> Trial:
         """The trial of a pair: its options, and its outputs for all samples if errors of such options are measured.
 
-        Else it runs on one sample all the same, unless that takes too long or is refused.
+        Otherwise it still runs on one sample, unless that takes too long or is refused.
         """
         found = self.find(pair)
         if found is None:

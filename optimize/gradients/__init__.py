@@ -18,18 +18,18 @@ __all__ = ["SparseGradient", "add_gradient_operators"]
 def add_gradient_operators(
     net: NetDef, ys: Union[Sequence[str], Mapping[str, Given]]
 ) -> Tuple[NetDef, Dict[str, Gradient]]:
-    """The net with gradient operators behind its own, and the gradient of every blob that has one, by name.
+    """The net with gradient operators after its own, and the gradient of every blob that has one, by name.
 
     ys: the blobs that are differentiated; or by blob the gradient to start with: a blob that the caller feeds or the
-    net computes, (indices, values) of a sparse one, or None. Where it is None, the operators fill it with ones
+    net computes, (indices, values) of a sparse one, or None. If it is None, the operators fill it with ones
     (``<y>_autogen_grad``). A sparse gradient is a ``SparseGradient(indices, values)``.
 
     The meaning and the names are those of Caffe2's ``AddGradientOperators``: ``X_grad`` is the gradient of X, and a
     blob that is read several times gets the Sum of what its readers contribute. Unlike Caffe2, a gradient given for a
     blob that the net reads is added to the others, and no operator overwrites a gradient that is still needed. Fused
-    operators are taken apart first, so the net's own operators are others then.
-    GradientError, naming the operator, where an operator on the way has no gradient, or needs what was overwritten.
-    UsageError if a blob of ``ys`` is none of the net's.
+    operators are split into their parts first, so the net's own operators change. GradientError, naming the operator,
+    if an operator on the way has no gradient, or needs a blob that was overwritten. UsageError if a blob of ``ys`` is
+    not in the net.
     """
     if isinstance(ys, str) or not isinstance(ys, (Mapping, Sequence)):
         raise UsageError("ys must be a list of blobs, or a dict of blobs and their gradients")

@@ -1,6 +1,6 @@
 """The backward pass: visits the operators of a net from the last to the first and collects gradient operators.
 
-A blob that n operators read gets n contributions to its gradient. They are added up when the last one is there, that
+A blob that n operators read gets n contributions to its gradient. They are added up once the last one is known, that
 is, at the operator that reads the blob first. Names are Caffe2's (``AddGradientOperators``): the first contribution to
 the gradient of X is ``X_grad``, the others ``_X_grad_autosplit_0`` and so on, and their sum overwrites ``X_grad``.
 """
@@ -20,7 +20,7 @@ GIVEN = "_autogen_grad"
 
 
 class BackwardPass:
-    """The gradient operators of a net, ``ops``, and ``gradients``: what they leave behind, by blob.
+    """The gradient operators of a net, ``ops``, and ``gradients``: the gradient of each blob.
 
     ys: by blob the gradient that the caller provides, None for a gradient of ones.
     """
@@ -39,7 +39,9 @@ class BackwardPass:
 
     @property
     def gradients(self) -> Dict[str, Gradient]:
-        """The gradient of every blob that has one; of a blob that was overwritten, of its first version that has."""
+        """The gradient of every blob that has one; for a blob that was overwritten, that of its first version with a
+        gradient.
+        """
         found: Dict[str, Tuple[int, Gradient]] = {}
         for (name, version), contributions in self._contributions.items():
             if contributions and (name not in found or version < found[name][0]):
@@ -89,7 +91,7 @@ class BackwardPass:
         return contributions[-1].gradient if contributions else None
 
     def _with_free_names(self, place: int, span: Tuple[int, int]) -> Iterator[Tuple[str, str]]:
-        """Gives what must not be overwritten another name; old and new names."""
+        """Renames blobs that must not be overwritten; returns old and new names."""
         for at in range(*span):
             op = self.ops[at]
             for name in op.output:
@@ -144,7 +146,9 @@ class BackwardPass:
                 continue
             kinds = {isinstance(c.gradient, SparseGradient) for c in contributions}
             if len(kinds) > 1:
-                raise GradientError(step.op, f"the gradient of {name!r} is sparse in part, which cannot be added up")
+                raise GradientError(
+                    step.op, f"the gradient of {name!r} is partly sparse, and such gradients cannot be added up"
+                )
             self._contributions[key] = [self._sum(place, name, contributions)]
 
     def _sum(self, place: int, name: str, contributions: List[Contribution]) -> Contribution:
@@ -162,7 +166,7 @@ class BackwardPass:
         return Contribution(total, span, device)
 
     def _name_of_sum(self, place: int, name: str, contributions: List[Contribution]) -> str:
-        """That of the first contribution which is made; if all are handed on, a name that is free."""
+        """The name of the first contribution that operators make; if all are handed on, a free name."""
         for contribution in contributions:
             if contribution.ops:
                 return contribution.names[0]
@@ -171,7 +175,7 @@ class BackwardPass:
         return self._free(total) if handed_on or self._is_needed(place, total) else total
 
     def _told_apart(self, contributions: List[Contribution]) -> List[Gradient]:
-        """The contributions, of which all but the first that is made get names of their own."""
+        """The contributions: all but the first that operators make get names of their own."""
         apart: List[Gradient] = []
         made = 0
         for contribution in contributions:

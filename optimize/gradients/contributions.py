@@ -27,7 +27,7 @@ class Contribution(NamedTuple):
 
 
 def rename(ops: List[OperatorDef], span: Tuple[int, int], old: str, new: str) -> None:
-    """Gives a blob that the operators of a range write another name, from where it is first written on."""
+    """Renames a blob that the operators of the range write, from its first write on."""
     written = False
     for place in range(*span):
         op = ops[place]
@@ -48,7 +48,7 @@ def dense_sum(names: Sequence[str], total: str, device: Optional[DeviceOption]) 
 def sparse_sum(
     parts: Sequence[Gradient], base: str, device: Optional[DeviceOption]
 ) -> Tuple[List[OperatorDef], SparseGradient]:
-    """Sparse gradients are added by putting their indices, and their values, one behind the other."""
+    """Sparse gradients are added by concatenating their indices and their values."""
     total = SparseGradient(f"{base}_indices_concat", f"{base}_values_concat")
     ops = [
         OperatorDef.of("Concat", names, [joined, f"{joined}_split"], axis=0)

@@ -1,4 +1,4 @@
-"""armnet's fused operators: which operators they consist of, how to make one and how to take it apart."""
+"""armnet's fused operators: which operators they consist of, how to make one and how to split it into its parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_addend(op: OperatorDef, addend: str, y: str) -> OperatorDef:
 
 
 def with_activation(op: OperatorDef, activation: OperatorDef) -> OperatorDef:
-    """The operator, fused with the activation behind it. Refusal if that is impossible."""
+    """The operator, fused with the activation after it. Refusal if that is impossible."""
     _require_inference(op)
     if op.has("activation"):
         raise Refusal("it has an activation already")

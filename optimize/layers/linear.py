@@ -85,7 +85,7 @@ class Layer(NamedTuple):
         return self._with(weights, shifted if self.bias is None else self.bias + shifted)
 
     def of_constant(self, x: Array) -> Array:
-        """The products of the weights with an input that is constant in each channel (without padding), float64."""
+        """The layer's products for an input that is constant in each channel (without padding), float64."""
         view = _by_channels(self.op, self.weights)
         sums: Array = view.reshape(*view.shape[:3], -1).sum(axis=-1, dtype=np.float64)
         return np.asarray(sums @ x.reshape(view.shape[0], view.shape[2], 1)).reshape(-1)

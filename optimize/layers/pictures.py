@@ -1,4 +1,4 @@
-"""What TensorFlow Lite's operators on pictures make of a resize and of a transposed convolution."""
+"""How TensorFlow Lite's operators on pictures compute a resize and a transposed convolution."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _MOST_TAPS = 2
 
 
 def constants_behind(program: Program, op: OperatorDef) -> List[Optional[TensorSpec]]:
-    """The inputs behind the first, which are constants where they are given."""
+    """The inputs after the first, which must be constants if they are given."""
     values = [program.value(name) if name else None for name in op.input[1:]]
     return [None if value is None else TensorSpec.known(value) for value in values]
 
 
 def resized_axes(program: Program, op: OperatorDef, spec: TensorSpec) -> Optional[Dict[int, Resampled]]:
-    """What a resize of (N, C, H, W) does along the height and the width, where it does anything. None if it resizes
-    more than these, or reads beyond the picture."""
+    """What a resize of (N, C, H, W) does along the height and the width, if anything. None if it resizes other
+    dimensions, or reads beyond the picture.
+    """
     axes = (onnx.axes_of if op.domain else caffe2.axes_of)(op, spec, *constants_behind(program, op))
     moved = {one.axis: one for one in axes if not _is_copy(one, spec.shape[one.axis])}
     beyond = any(one.outside is not None for one in moved.values())
@@ -71,7 +72,7 @@ def matrix_of(one: Resampled, size: int) -> Array:
 
 
 def transposed_padding(window: Window) -> Optional[str]:
-    """By which of its two rules TensorFlow Lite pads a transposed convolution so. None if by neither.
+    """Which of TensorFlow Lite's two padding rules pads a transposed convolution like this. None if neither does.
 
     window: that of the convolution from Y to X.
     """

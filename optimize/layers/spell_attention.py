@@ -10,7 +10,7 @@ _PLAIN = {"scale", "q_num_heads", "kv_num_heads"}
 
 
 def spelled(op: OperatorDef) -> Optional[List[OperatorDef]]:
-    """The operators that compute ONNX's Attention, where it is what the optimizer makes; else None.
+    """The operators that compute ONNX's Attention, if it has the form that the optimizer makes; else None.
 
     The mask, if there is one, must hold floats, one for each key.
     """

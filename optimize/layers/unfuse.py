@@ -1,6 +1,6 @@
-"""Takes fused operators apart, for gradients and for formats that do not have them.
+"""Splits fused operators into their parts, for gradients and for formats that do not have them.
 
-A fused operator is a layer, perhaps an addition, perhaps an activation. What lies between them gets a name of its own:
+A fused operator is a layer, perhaps an addition, perhaps an activation. The blobs between them get names of their own:
 ``Y_layer`` and ``Y_sum``.
 """
 

@@ -1,9 +1,8 @@
-"""How much memory a net needs at least, in whatever order its operators run and wherever its blobs lie.
+"""A lower bound of the memory of a net, for every order of its operators and every placement of its blobs.
 
-While an operator runs, what it reads and writes is there, and so is every blob that was computed from what comes before
-it and is read by what comes behind it. "Before" and "behind" are what the flow of data alone demands. Of these blobs,
-bytes that may be the same are counted once: a view and its source, a result and the operand that it may overwrite,
-parts and their whole.
+While an operator runs, memory holds what it reads and writes, and every blob that an operator before it wrote and an
+operator after it reads. "Before" and "after" mean what the data flow alone demands. Bytes that blobs may share are
+counted once: a view and its source, a result and the operand that it may overwrite, parts and their whole.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from runtime_arm.planning.steps import Step, Value
 
 
 def least_nbytes(steps: Sequence[Step], feeds: Sequence[Value]) -> int:
-    """Of the arena, without scratch; values with a ``last`` behind all steps are kept."""
+    """The bound for the arena, without scratch; values with a ``last`` after all steps are kept."""
     flow = _Flow(steps, feeds)
     return max(flow.together(flow.at_start), flow.together(flow.kept), *map(flow.needed_at, range(len(steps))), 0)
 
@@ -46,7 +45,9 @@ class _Flow:
         self._readers: Dict[Value, int] = defaultdict(int)
         for place, step in enumerate(steps):
             self._add(place, step)
-        self._cluster: Dict[Value, int] = {}  # of what may lie in the same memory as some part; others lie alone
+        self._cluster: Dict[
+            Value, int
+        ] = {}  # of values that may share memory with a part; all others have memory of their own
         for number, value in enumerate(self._contents):
             if value not in self._cluster:
                 self._cluster.update(dict.fromkeys(_connected([value], self._neighbours), number))
@@ -57,7 +58,7 @@ class _Flow:
         self._behind = self._steps_behind()
 
     def _memory(self, values: Iterable[Optional[Value]]) -> Set[Value]:
-        """Whose memory in the arena these values need."""
+        """The values that hold these values' memory in the arena."""
         sources = {self._source.get(value, value) for value in values if value is not None}
         return {source for source in sources if not source.foreign}
 
@@ -94,7 +95,7 @@ class _Flow:
                 self._relate(part, source)
 
     def _join(self, step: Step) -> None:
-        """The whole holds what its parts hold, but for those that cannot lie in it."""
+        """The whole holds what its parts hold, except those that cannot lie in it."""
         result = step.outputs[0]
         content: List[_Piece] = []
         end = 0
@@ -108,7 +109,7 @@ class _Flow:
         self._contents[result] = [*content, _Piece(result, end, _length(result))]
 
     def _steps_before(self) -> List[int]:
-        """For each step, those that it cannot do without."""
+        """For each step, the steps that must run before it."""
         before: List[int] = []
         for step in self._steps:
             writers = [self._writer[value] for value in self._memory(step.inputs)]
@@ -116,7 +117,7 @@ class _Flow:
         return before
 
     def _steps_behind(self) -> List[int]:
-        """For each step, those that cannot do without it."""
+        """For each step, the steps that must run after it."""
         behind = [0] * len(self._steps)
         for place in reversed(range(len(self._steps))):
             for value in self._memory(self._steps[place].outputs):
@@ -126,7 +127,7 @@ class _Flow:
         return behind
 
     def needed_at(self, place: int) -> int:
-        """Bytes that are there while this step runs."""
+        """Bytes that must be in memory while this step runs."""
         before, behind, step = self._before[place], self._behind[place], self._steps[place]
         read, written = self._memory(step.inputs), self._memory(step.outputs)
         passing = {
@@ -140,7 +141,7 @@ class _Flow:
         return self.together(passing | dying | written)
 
     def _operands(self, step: Step, index: int) -> Set[Value]:
-        """Those that the output of this index may overwrite."""
+        """The operands that the output with this index may overwrite."""
         if index >= len(step.outputs):
             return set()
         candidates = [step.inputs[i] for i in step.schema.inplace[index] if i < len(step.inputs)]
@@ -148,7 +149,7 @@ class _Flow:
         return {value for value in self._memory(candidates) if value.spec.nbytes == nbytes}
 
     def together(self, values: Set[Value]) -> int:
-        """Bytes of values that are there at one time; of those that may have bytes in common, of the larger."""
+        """Bytes of values that are in memory at one time; of two that may share bytes, only the larger counts."""
         counted: List[Value] = []
         nbytes: Dict[object, int] = defaultdict(int)  # of what may lie side by side without being aligned
         for value in sorted(values, key=lambda value: (-value.spec.nbytes, value.first)):
@@ -160,17 +161,17 @@ class _Flow:
         return sum(map(aligned, nbytes.values()))
 
     def _may_overlap(self, one: Value, other: Value) -> bool:
-        """Whether both hold the same content somewhere: values with different content have no bytes in common."""
+        """Whether both hold the same content somewhere: values with different content share no bytes."""
         return any(mine.overlaps(piece) for mine in self._contents[one] for piece in self._contents[other])
 
 
 def _length(value: Value) -> int:
-    """Of all pieces of a value."""
+    """The length of all pieces of a value."""
     return value.spec.nbytes if value.layout is None else value.spec.shape[1] * value.spec.dtype.itemsize
 
 
 def _cut(content: Sequence[_Piece], begin: int, end: int) -> List[_Piece]:
-    """What lies in this range of a value with that content."""
+    """The pieces in this range of a value with that content."""
     found: List[_Piece] = []
     at = 0
     for origin, first, last in content:

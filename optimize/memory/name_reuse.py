@@ -1,4 +1,4 @@
-"""Which blobs may reuse one buffer, and so one name, such that all buffers together take least.
+"""Which blobs share one buffer, and so one name, so that all buffers together are as small as possible.
 
 A buffer is as large as the largest blob it holds; blobs with overlapping live ranges need different buffers. This is
 max-colouring of an interval graph: a colour costs as much as its largest member. The problem is NP-hard, but nets need

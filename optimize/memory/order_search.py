@@ -3,7 +3,7 @@
 A state is the set of tasks that are done; which blobs are live follows from that set alone. The way to "all done" whose
 worst state is best is found as by Dijkstra, with the peak in place of the distance. Chains have few states and wide
 nets many: a search that takes too long is given up. A task that raises neither the peak nor the bytes that are live is
-done at once, which is never wrong: whatever is done later, less is live then.
+done at once. This is never wrong: fewer bytes are live for whatever follows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Blob(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What there is to know of a task."""
+    """The facts about a task."""
 
     writes: Tuple[_Blob, ...]
     mortal: Tuple[_Blob, ...]  # what it reads or writes and what need not be there at the end
@@ -52,7 +52,7 @@ class _Facts(NamedTuple):
 class Scheduler:
     """Tasks that must keep ``before[i]``, the tasks that come before task i; blobs have ``sizes``.
 
-    fed: blobs that are there at the start. kept: blobs that must be there at the end.
+    fed: blobs that exist at the start. kept: blobs that must exist at the end.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Scheduler:
         return peak
 
     def search(self, most_steps: int = MOST_STEPS) -> Optional[List[int]]:
-        """An order of the least peak there is; None if it was not found in so many steps."""
+        """An order with the smallest peak; None if it was not found in this number of steps."""
         heap = [(self._start.live, 0, 0, self._start.live, self._start, -1)]
         seen: Set[int] = set()
         steps = 0
@@ -144,7 +144,7 @@ class Scheduler:
             yield _unwound(state)
 
     def _touched_by(self, place: int, done: int) -> Iterable[int]:
-        """The tasks that may cost something else now that this one, the last of those that are done, is done."""
+        """The tasks whose cost may have changed now that this task, the last one, is done."""
         for blob in {*self._facts[place].writes, *self._facts[place].mortal}:
             left = blob.users & ~done
             if left & (left - 1) == 0 or blob.writers & (blob.writers - 1):  # one user is left, or several write it
@@ -162,7 +162,7 @@ class Scheduler:
         return weighed, state
 
     def _weighed(self, done: int, live: int, place: int) -> Tuple[int, int]:
-        """Bytes needed while the task runs, and bytes live behind it."""
+        """Bytes needed while the task runs, and bytes live after it."""
         task, facts = self._tasks[place], self._facts[place]
         after = done | 1 << place
         grown = live
@@ -180,7 +180,7 @@ class Scheduler:
         return grown, behind
 
     def _overwritten(self, done: int, place: int) -> int:
-        """Bytes that the task writes where something lay that no other task needs."""
+        """Bytes that the task writes over blobs that no other task needs."""
         task, facts = self._tasks[place], self._facts[place]
         after, nbytes = done | 1 << place, 0
         made = {blob.name: blob.nbytes for blob in facts.writes if not blob.writers & done and blob.writers >= 0}

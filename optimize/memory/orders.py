@@ -77,7 +77,7 @@ def dependencies(ops: Sequence[OperatorDef]) -> List[Set[int]]:
         for name in op.reads():
             readers.setdefault(name, []).append(place)
         writer.update(dict.fromkeys((name for name in op.output if name), place))
-        if not any(op.output):  # it runs for its effect: whatever stands before it must run before it
+        if not any(op.output):  # it runs for its effect: all operators before it in the net must run before it
             needed.update(range(place))
         before.append(needed - {place})
     return before

@@ -1,7 +1,7 @@
 """How much memory a net needs, without running it or allocating anything.
 
 Blobs count as plain arrays here. The runtime may choose padded layouts for some; ``Predictor.plan().arena_nbytes`` is
-what the arena then takes.
+the size of the arena then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MemoryPlan(NamedTuple):
 def plan_net(net: NetDef, specs: Mapping[str, TensorSpec]) -> MemoryPlan:
     """The plan for external inputs of these specs; inputs with a value are constants.
 
-    OperatorError if they do not fit; ShapeError if shapes depend on data.
+    OperatorError if the inputs do not fit; ShapeError if shapes depend on data.
     """
     trace = _traced(net, specs)
     arena = plan_memory(trace.steps, trace.feeds).nbytes

@@ -1,1 +1,1 @@
-"""The passes, one a file; each has a ``PASS``. The order in which they run is ``optimize/pipeline.py``'s."""
+"""The passes, one per file; each file has a ``PASS``. ``optimize/pipeline.py`` has the order in which they run."""

@@ -12,7 +12,7 @@ Serials = Tuple[int, ...]
 
 
 class Index:
-    """The index of one net. Immutable; ``changed`` gives the index of a changed net without looking at all of it again.
+    """The index of one net. Immutable; ``changed`` gives the index of a changed net and looks only at what changed.
 
     Internally, operators have serial numbers, which stay the same when their places in the net change.
     """

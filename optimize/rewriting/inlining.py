@@ -1,4 +1,4 @@
-"""Puts the operators of a net that an operator holds into the net around it."""
+"""Moves the operators of a sub-net into the net around it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ READERS = frozenset(f"onnx.{name}" for name in ("SequenceAt", "ConcatFromSequenc
 
 
 def why_apart(net: NetDef, repeats: bool = False) -> Optional[str]:
-    """Why the net is more than a list of operators that may stand elsewhere; None if it is not.
+    """Why the operators of the net cannot be moved into another net; None if they can.
 
-    repeats: it runs several times, each of which must be alike.
+    repeats: the net runs several times, and each run must do the same.
     """
     for op in net.op:
         schema = lookup(op)
@@ -42,7 +42,7 @@ class Inlined:
         self.weights: Dict[str, Array] = {}
 
     def fresh(self, stem: str) -> str:
-        """A name that nothing has, neither in the program nor here."""
+        """A name that is new in the program and here."""
         name = self._program.fresh(stem)
         while name in self._taken:
             stem += "_"
@@ -57,9 +57,9 @@ class Inlined:
         return name
 
     def add(self, net: NetDef, given: Mapping[str, str], suffix: str) -> Dict[str, str]:
-        """Add the operators of a net; the names here of what it names. given: those of its inputs.
+        """Add the operators of a net. Returns the name here of each blob of the net. given: the names of its inputs.
 
-        What is not among them is the same blob as in the net around it.
+        Any other blob that it reads is the blob of that name in the net around it.
         """
         names = dict(given)
         for op in net.op:

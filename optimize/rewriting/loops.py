@@ -1,4 +1,4 @@
-"""Loops by their parts."""
+"""The parts of a loop."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _COPIES = {"Alias", "Copy"}
 
 
 class Loop(NamedTuple):
-    """``given`` are the carried blobs at first, ``state`` what the body calls them, ``returned`` what it gives back,
-    ``scanned`` what it gives each trip."""
+    """``given`` are the initial values of the carried blobs, ``state`` their names in the body, ``returned`` their next
+    values, ``scanned`` what the body gives in each trip.
+    """
 
     body: NetDef
     given: Tuple[str, ...]
@@ -70,7 +71,7 @@ class Body:
     def source(self, name: str, types: Container[str]) -> OperatorDef:
         """The operator of these types that makes the blob."""
         if not self.makes(name, types):
-            raise Refusal(f"{name!r} is not made as a slice is reduced")
+            raise Refusal(f"{name!r} is not computed by the reduction of a slice")
         return self.made[name]
 
     def around(self, name: str, ndim: Optional[int] = None) -> str:

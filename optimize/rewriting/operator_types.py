@@ -1,4 +1,4 @@
-"""Sets of operator types that are given by a fact in their schemas, not by their names."""
+"""Sets of operator types, defined by a fact in the schemas instead of a list of names."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
     PASS = Pass("compose_swish", (rule(multiply("x", sigmoid("x")), to=_swish),))
 
 finds every product of a blob with its own sigmoid and calls ``_swish(program, x=..., gate=..., product=...)``, which
-returns a ``Rewrite`` or raises ``Refusal``. Blobs are captured as names, operators as ``OperatorDef``. Between the
-parentheses stand the operands, from the first on:
+returns a ``Rewrite`` or raises ``Refusal``. Blobs are captured as names, operators as ``OperatorDef``. The operands are
+listed in parentheses, from the first on:
 
     "x"            any blob, captured as ``x``; the same name is the same blob in all of the pattern
     ANY            any blob, or none

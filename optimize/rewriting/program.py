@@ -16,7 +16,7 @@ from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.specs import TensorSpec
 
-MOST_BEHIND = 1000  # blobs that are looked at behind one whose content is wanted
+MOST_BEHIND = 1000  # the most blobs to look at to find the content of one
 
 
 class Match(NamedTuple):
@@ -64,8 +64,9 @@ class Program:
         new: Optional[Sequence[OperatorDef]] = None,
         choices: Optional[Sequence[Choice]] = None,
     ):
-        """index, new: the net's index and its operators whose outputs ``known`` may lack, where these are at hand.
-        choices: what is inferred from ``known``, where it is."""
+        """index: the net's index. new: the operators whose outputs may be missing in ``known``. choices: what is
+        inferred from ``known``. The caller gives those that it has.
+        """
         self.net = net
         self.weights = weights
         self.outside = outside
@@ -171,8 +172,9 @@ class Program:
 
     @property
     def inference_refusals(self) -> Mapping[int, str]:
-        """Why shape inference stopped at operators, each named, by their places; after a rewrite, at the new operators
-        alone, by their places among these."""
+        """By place, why shape inference stopped at an operator, with its name; after a rewrite, for the new operators
+        alone, by their places among these.
+        """
         return self._inferred[1]
 
     def value(self, name: str) -> Optional[Array]:
@@ -220,7 +222,7 @@ class Program:
         return True
 
     def _reads_fixed_sizes(self, op: OperatorDef) -> bool:
-        """Whether an operator takes sizes out of a shape that are not open, whatever others may be."""
+        """Whether an operator picks out of a shape only sizes that are not open; other sizes of the shape may be."""
         place = self.writer(op.input[0]) if op.type == "Gather" and op.input else None
         shape = op if place is None else self.net.op[place]
         if shape.type != "Shape" or self.is_rewritten(shape.input[0]):
@@ -244,7 +246,7 @@ class Program:
         return [specs.get(name) for specs in self._inferred[0]]
 
     def dims(self, name: str) -> Optional[Tuple[Optional[int], ...]]:
-        """The blob's shape, None in place of sizes that follow from open ones; None if their number is not known."""
+        """The blob's shape, with None for sizes that follow from open ones; None if its rank is not known."""
         shapes = [spec.shape for spec in self.specs(name) if spec is not None]
         if len(shapes) < len(self._known) or len(set(map(len, shapes))) > 1:
             return None
@@ -291,7 +293,9 @@ class Program:
         changed: Mapping[str, Optional[Array]],
         rename: Mapping[str, str],
     ) -> Program:
-        """The program with other operators at some places and other weights. changed: which of them came or went."""
+        """The program with other operators at some places and other weights. changed: the weights that were added or
+        removed.
+        """
         ops: List[OperatorDef] = []
         new: List[int] = []
         start = 0

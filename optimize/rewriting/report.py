@@ -14,7 +14,7 @@ Progress = Callable[[str, int, int], None]  # what is being done, how many are d
 
 
 def quiet(what: str, done: int, total: int) -> None:
-    """Progress that nobody wants to see."""
+    """Ignores progress."""
 
 
 class Step(NamedTuple):
@@ -144,7 +144,7 @@ class Report:
 class Recorder:
     """An optimisation under way.
 
-    report: where its steps are written down. stop_after: how many steps it may make in all. progress: who hears of it.
+    report: collects its steps. stop_after: how many steps it may make in all. progress: is told of it.
     """
 
     report: Report = field(default_factory=Report)

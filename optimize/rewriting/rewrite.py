@@ -48,7 +48,7 @@ class Pass(NamedTuple):
 
 
 def run_passes(program: Program, passes: Sequence[Pass], recorder: Recorder) -> Program:
-    """The program after all passes, in turn, again and again until none of them fires or no more steps may be made.
+    """Runs the passes in turn, again and again, until none of them fires or no more steps may be made.
 
     BrokenPass, naming the pass, if one of them spoils the program.
     """

@@ -41,7 +41,7 @@ Sizes = Dict[Hashable, int]  # by the name of a dimension, or by input and axis 
 # volume, those axes get OTHER % STEP + STEP * axis: a net may make a hundred channels of each of its voxels.
 FIRST, OTHER, STEP = 2, 224, 32
 PLANE = 2
-SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those: tables of positions end somewhere
+SHORT = (1, 37, 6)  # first, other and step of samples for nets that refuse those, as position tables have an end
 LARGEST_VALUE = 1 << 20  # bytes of what follows from known sizes; larger ones say nothing about shapes
 LARGEST_SAMPLE = 1 << 30  # bytes; the product of several such sizes may exceed the memory of a machine
 # How sizes are varied: each line gives the first of its functions whose sizes the net accepts. Odd sizes reveal more.
@@ -105,7 +105,7 @@ def sample_specs(
     inputs: Sequence[TensorInfo], first: int = 1, other: int = OTHER, step: int = STEP
 ) -> Dict[str, TensorSpec]:
     """The specs of one sample: an open size is ``first`` for axis 0 and ``other + step * axis`` for the other axes;
-    less for volumes.
+    smaller sizes for volumes.
 
     UsageError, naming the input, if its rank or dtype is not known or if the sample would be too large.
     """
@@ -125,7 +125,7 @@ def sample_specs(
 
 
 def first_taken(inputs: Sequence[TensorInfo], attempt: Callable[[Dict[str, TensorSpec]], Result]) -> Result:
-    """What ``attempt`` returns for a sample of the usual sizes, or for a short one if it refuses that."""
+    """What ``attempt`` returns for a sample of the usual sizes, or for a short sample if it refuses the usual one."""
     usual = sample_specs(inputs)
     try:
         return attempt(usual)
@@ -172,8 +172,9 @@ def _start(
 def _first_choice(
     net: NetDef, constants: SpecsByName, inputs: Sequence[TensorInfo], examples: Examples
 ) -> Tuple[Sizes, SpecsByName, Dict[int, Stop]]:
-    """The sizes of the first choice, and what ``infer_more`` finds for it. They are short if the net refuses the usual
-    ones and more is known with those."""
+    """The sizes of the first choice, and what ``infer_more`` finds for it. Short sizes are taken if the net refuses the
+    usual ones and inference finds more with the short ones.
+    """
     usual, short = _start(inputs, examples), _start(inputs, examples, FIRST, *SHORT[1:])
     found, stops = infer_more(net, {**constants, **_specs(inputs, examples, usual)})
     if usual != short and any(stop.refused for stop in stops.values()):

@@ -57,7 +57,7 @@ def single_assignment(net: NetDef) -> NetDef:
 
 
 def numbered(name: str, taken: Set[str]) -> str:
-    """The name with the first number that makes it none of those taken, among which it is from now on."""
+    """The name with the first number that makes it new. It is added to ``taken``."""
     number = 1
     while f"{name}_{number}" in taken:
         number += 1

@@ -1,6 +1,7 @@
-"""When packed weights become floats: once, when a net is planned, or in each run, in memory that other blobs share.
+"""When packed weights are unpacked to floats: once, when a net is planned, or in each run, into memory that is shared.
 
-Unpacked in each run, only the packed weights and the floats of one layer at a time are in memory; a run takes longer.
+If they are unpacked in each run, memory holds only the packed weights and the floats of one layer at a time, but a run
+takes longer.
 """
 
 from __future__ import annotations

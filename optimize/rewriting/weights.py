@@ -21,7 +21,7 @@ class Weights:
     """The constants that an init_net fills, by name. Immutable: ``changed`` gives a copy that shares the other weights.
 
     A constant is filled by one pure operator without inputs. Everything else in an init_net stays as it is and has no
-    value here: random fills, computations, initial values of the blobs ``variable``, which the net overwrites.
+    value here: random fills, computations, and initial values of the blobs in ``variable``, which the net overwrites.
     ``unpacked``: new weights are written as Caffe2 writes them.
     """
 
@@ -38,7 +38,7 @@ class Weights:
         return name in self._fills
 
     def mentions(self, name: str) -> bool:
-        """Whether the init_net knows the name, of a constant or of something else."""
+        """Whether the init_net uses the name, for a constant or for something else."""
         return name in self._fills or name in self._others or name in self.init_net.external_output
 
     @property

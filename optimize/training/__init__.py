@@ -1,5 +1,6 @@
-"""Rewrites of train nets: fused normalisations, masks instead of activations for the way back, products that have a
-gradient, early updates, blobs that are computed again instead of being kept."""
+"""Rewrites of train nets: fused normalisations, masks instead of activations for the backward pass, products that have
+a gradient, early updates, blobs that are computed again instead of being kept.
+"""
 
 from __future__ import annotations
 

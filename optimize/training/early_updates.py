@@ -1,4 +1,4 @@
-"""Moves the updates of a train net to where their gradients are ready: then few gradients are there at a time."""
+"""Moves the updates of a train net to where their gradients are ready, so that memory holds few gradients at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from runtime_arm.netdef import NetDef, OperatorDef
 
 
 def update_early(net: NetDef) -> NetDef:
-    """The train net with every operator behind the last gradient operator as early as its inputs allow, but behind the
-    forward pass. The results are the same, bit for bit."""
+    """The train net with every operator that follows the last gradient operator moved as early as its inputs allow, but
+    not into the forward pass. The results are the same, bit for bit.
+    """
     ops = net.op
     updates = 1 + max((place for place, op in enumerate(ops) if op.is_gradient_op), default=len(ops) - 1)
     places = list(range(updates))
@@ -24,11 +25,11 @@ def update_early(net: NetDef) -> NetDef:
 
 
 def first_backward(ops: Sequence[OperatorDef]) -> int:
-    """The place of the first operator of the way back; their number if there is none."""
+    """The place of the first operator of the backward pass; the number of operators if there is none."""
     begins: List[int] = [place for place, op in enumerate(ops) if op.is_gradient_op or _is_given(op)]
     return min(begins, default=len(ops))
 
 
 def _is_given(op: OperatorDef) -> bool:
-    """Whether an operator makes the ones that a way back begins with."""
+    """Whether an operator makes the ones with which a backward pass begins."""
     return any(name.endswith(GIVEN) for name in op.output)

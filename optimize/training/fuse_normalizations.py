@@ -1,7 +1,7 @@
-"""Makes one operator of SpatialBN and Relu, or of SpatialBN, addition and Relu, in a train net, both ways.
+"""Fuses SpatialBN and Relu, or SpatialBN, addition and Relu, in the forward and backward pass of a train net.
 
-SpatialBNRelu and SpatialBNAddRelu keep one bit an element for the way back. The net may have gradient operators
-already: then ReluGradient and SpatialBNGradient become one, too. Only SpatialBN with is_test=0 is fused.
+SpatialBNRelu and SpatialBNAddRelu keep one bit per element for the backward pass. If the net already has gradient
+operators, ReluGradient and SpatialBNGradient become one, too. Only SpatialBN with is_test=0 is fused.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class _Chain(NamedTuple):
 
 
 def fuse_normalizations(net: NetDef, shapes: Sequence[SpecsByName] = (), keep: Iterable[str] = ()) -> NetDef:
-    """The net with every chain fused that nothing else looks into.
+    """The net with every chain fused whose inner blobs nothing else reads.
 
-    shapes: what is known of the blobs, once for each choice of open sizes. ``Add`` broadcasts, so it is fused only
-    where both sides are known to have one shape; ``Sum`` does not. keep: names that are wanted besides the external
+    shapes: what is known of the blobs, once for each choice of open sizes. ``Add`` broadcasts, so it is fused only if
+    both sides are known to have one shape; ``Sum`` does not broadcast. keep: names that are wanted besides the external
     outputs.
     """
     wanted = {*net.external_output, *keep}

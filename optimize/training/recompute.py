@@ -1,9 +1,8 @@
-"""Computes blobs of the way forward again on the way back, instead of keeping them.
+"""Computes blobs of the forward pass again in the backward pass, instead of keeping them.
 
-An operator is repeated, right before the first operator that needs what it makes, if that gives the same bits: it must
-be pure, and what it reads must still be there, or be computed again itself. Batch normalisation takes the statistics
-that it used the first time.
-Source: Chen et al., Training Deep Nets with Sublinear Memory Cost (2016).
+An operator is repeated right before the first operator that needs its outputs, if this gives the same bits: it must be
+pure, and its inputs must still exist, or be computed again themselves. Batch normalisation takes the statistics that it
+used the first time. Source: Chen et al., Training Deep Nets with Sublinear Memory Cost (2016).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ AGAIN = "_again"
 
 
 class Forward:
-    """What is known of the way forward of a train net: ``ops``; the operators behind them are ``rest``.
+    """The forward pass of a train net: ``ops`` are its operators, ``rest`` are those after it.
 
     repeats: by blob the operator that makes it again, alone or with others. kept: the blobs of ``ops`` that ``rest``
     reads. constants: inputs that no step changes.
@@ -53,7 +52,7 @@ class Forward:
         return None if convolves and set(again.input) & self._constants else again
 
     def chain(self, name: str, dropped: AbstractSet[str]) -> List[OperatorDef]:
-        """The operators that make a blob again, where what is dropped, and what nobody keeps, is made again, too."""
+        """The operators that make a blob again. Blobs that are dropped, or that nothing keeps, are made again, too."""
         found: Dict[int, OperatorDef] = {}
         self._follow(name, dropped, found)
         return [found[place] for place in sorted(found)]
@@ -72,7 +71,7 @@ class Forward:
 
 
 def _steady(net: NetDef, forward: Sequence[OperatorDef]) -> AbstractSet[str]:
-    """The blobs that hold on the way back what they held on the way forward."""
+    """The blobs that hold the same content in the backward pass as in the forward pass."""
     counts: Dict[str, int] = {}
     changed = {name for op in forward for name in op.output}
     for op in net.op:
@@ -97,7 +96,7 @@ def _normalised_again(op: OperatorDef) -> Optional[OperatorDef]:
 
 
 def recompute(net: NetDef, forward: Forward, dropped: AbstractSet[str]) -> Tuple[NetDef, List[OperatorDef]]:
-    """The net that makes the dropped blobs again where the way back needs them, and the operators that are repeated."""
+    """The net that makes the dropped blobs again where the backward pass needs them, and the repeated operators."""
     ops: List[OperatorDef] = list(forward.ops)
     repeated: List[OperatorDef] = []
     names: Dict[str, str] = {}

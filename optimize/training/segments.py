@@ -1,12 +1,11 @@
-"""Which blobs of the way forward to compute again, so that the way back needs less memory, in little more time.
+"""Which blobs of the forward pass to compute again, so that the backward pass needs less memory, in little more time.
 
-The way forward is cut where few blobs pass. Of each segment between two cuts everything is kept, or what is cheap is
-made again (all but convolutions and products of matrices), or everything is. Then only what passes the segment's end is
-kept, and its inside is there while the way back passes through it. A dynamic program over the cuts finds, for each
-bound of memory, the segments that take least time: of two ways to reach a cut, one that keeps more and takes longer is
-given up.
-Source: Chen et al., Training Deep Nets with Sublinear Memory Cost (2016); Beaumont et al., Optimal Checkpointing for
-Heterogeneous Chains (2019).
+The forward pass is cut where few blobs pass. For each segment between two cuts there are three choices: keep
+everything, make again what is cheap (all but convolutions and products of matrices), or make everything again. With the
+last choice only blobs that pass the segment's end are kept, and the blobs inside exist only while the backward pass
+runs through the segment. A dynamic program over the cuts finds, for each memory limit, the segments that take the least
+time: of two ways to reach a cut, one that keeps more and takes longer is dropped. Source: Chen et al., Training Deep
+Nets with Sublinear Memory Cost (2016); Beaumont et al., Optimal Checkpointing for Heterogeneous Chains (2019).
 """
 
 from __future__ import annotations
@@ -39,7 +38,9 @@ Choices = List[FrozenSet[str]]
 
 
 class _Way(NamedTuple):
-    """A way to a cut: bytes that are kept up to there, seconds for what is repeated, and how the last segment is."""
+    """A way to a cut: bytes that are kept up to there, seconds for repeated operators, and the choice for the last
+    segment.
+    """
 
     nbytes: int
     seconds: float
@@ -49,7 +50,7 @@ class _Way(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Between two cuts. inside: bytes that the way back needs at a time. kept, seconds: by what becomes of it."""
+    """Between two cuts. inside: bytes that the backward pass needs at a time. kept, seconds: for each choice."""
 
     inside: int
     kept: Tuple[int, int, int]
@@ -83,7 +84,7 @@ class _Chain:
         return {name for name in wanted if name in self._forward.kept and name in self._forward.repeats}
 
     def _gradients(self) -> List[int]:
-        """Most bytes of gradients that are there at a time on the way back through each operator."""
+        """The most bytes of gradients that exist at a time in the backward pass of each operator."""
         most, at = [0] * len(self._forward.ops), len(self._forward.ops) - 1
         for op in self._forward.rest:
             if not op.is_gradient_op:
@@ -97,7 +98,9 @@ class _Chain:
         return most
 
     def _chosen_cuts(self) -> List[int]:
-        """Places where one blob passes; all places, if that is hardly ever so. Of many some, evenly by bytes."""
+        """Places where one blob passes; all places if there are hardly any. Of too many some are chosen, evenly by
+        bytes.
+        """
         count = len(self._forward.ops)
         narrow = [at for at in range(1, count) if len(self._passing[at]) == 1]
         inner = narrow if len(narrow) >= FEWEST_CUTS else list(range(1, count))
@@ -125,13 +128,13 @@ class _Chain:
         )
 
     def bounds(self) -> Iterator[int]:
-        """Bounds of memory, from all that is kept down to the least segment."""
+        """Memory limits, from everything kept down to the smallest segment."""
         most = self._all[-1] + max(self._passed, default=0)
         for number in range(BOUNDS):
             yield most - most * number // BOUNDS
 
     def best(self, bound: int) -> Optional[_Way]:
-        """The way that takes least time of those that need no more than these bytes; None if there is none."""
+        """The way that takes the least time among those that need no more than these bytes; None if there is none."""
         ways: List[List[_Way]] = [[_Way(0, 0.0, 0, KEPT, None)]]
         for last, end in enumerate(self._cuts[1:], 1):
             found: List[_Way] = []
@@ -153,7 +156,7 @@ class _Chain:
         return self._segments[start, end]
 
     def dropped(self, way: _Way) -> FrozenSet[str]:
-        """What this way does not keep."""
+        """The blobs that this way does not keep."""
         names: Set[str] = set()
         end = len(self._forward.ops)
         node: Optional[_Way] = way
@@ -178,7 +181,7 @@ def _passing(forward: Forward) -> List[List[str]]:
 
 
 def _best(ways: List[_Way]) -> List[_Way]:
-    """Those of which no other keeps less and takes less time; of many some, evenly chosen."""
+    """The ways for which no other keeps less and takes less time; of too many, some are chosen evenly."""
     chosen: List[_Way] = []
     for way in sorted(ways, key=lambda way: (way.nbytes, way.seconds)):
         if not chosen or way.seconds < chosen[-1].seconds:

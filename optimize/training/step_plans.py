@@ -71,7 +71,7 @@ def _peak(net: NetDef, specs: Mapping[str, TensorSpec], wanted: Sequence[str], m
 
 
 def _best(plans: Sequence[StepPlan]) -> List[StepPlan]:
-    """In the order of time, those that take less memory than all before them."""
+    """In the order of time, the plans that take less memory than all before them."""
     chosen: List[StepPlan] = []
     for plan in sorted(plans, key=lambda plan: (plan.seconds, plan.peak)):
         if not chosen or plan.peak < chosen[-1].peak:

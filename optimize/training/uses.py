@@ -40,7 +40,7 @@ class Uses:
         return version[0] in self._keep and self._versions.last[version[0]] == version[1]
 
     def only_reader(self, version: Version) -> Optional[int]:
-        """The place of the operator that alone reads a version, which nobody wants afterwards; else None."""
+        """The place of the only operator that reads a version, if nobody wants the version afterwards; else None."""
         readers = self.readers(version)
         return readers[0] if len(readers) == 1 and not self.is_kept(version) else None
 

@@ -1,1 +1,1 @@
-"""Makes the tables of BENCHMARKS.md: armnet beside onnxruntime. ``scripts/bench`` runs it."""
+"""Makes the tables of BENCHMARKS.md: armnet compared with onnxruntime. ``scripts/bench`` runs it."""

@@ -1,4 +1,4 @@
-"""Instructions on emulated ARM, beside onnxruntime and, on 32 bits, tflite-runtime."""
+"""Instructions on emulated ARM, compared with onnxruntime and, on 32 bits, tflite-runtime."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NETWORKS = (
 
 
 def export_known(name: str, folder: Path, **options: Any) -> Pair:
-    """The known network with random weights, exported and optimised; its ONNX file is written to the folder."""
+    """A known network with random weights, exported and optimised; its ONNX file is written to the folder."""
     model = folder / f"{name}.onnx"
     model.write_bytes(build(name, **options).SerializeToString())
     return optimize(armnet.export(str(model)))

@@ -1,4 +1,4 @@
-"""Every float network among the shared models, of whatever format, beside onnxruntime."""
+"""Every float network among the shared models, of any format, compared with onnxruntime."""
 
 from __future__ import annotations
 

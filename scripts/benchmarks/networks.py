@@ -56,7 +56,7 @@ def _blas_core() -> str:
 
 
 def measure_on_both(options: Options) -> List[Row]:
-    """The same rows for this NumPy and for another, older one, by this program in another environment.
+    """The same rows for this NumPy and for an older one, which this program measures in another environment.
 
     Both BLAS libraries use the kernels that the newer one chose, since the older one may not know the processor.
     """

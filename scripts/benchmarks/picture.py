@@ -56,7 +56,7 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
 
 
 def _panels(parts: Mapping[str, Sequence[Row]]) -> Iterator[Tuple[str, Ratios]]:
-    """The titles of the panels with bars, and what stands in them."""
+    """The titles of the panels with bars, and their content."""
     yield "Beside other runtimes, one thread", _by_runtime(parts.get("runtimes", ()))
     for name, title in (
         ("networks", "Known networks"),
@@ -74,7 +74,7 @@ def _by_runtime(rows: Sequence[Row]) -> Ratios:
 
 
 def _by_threads(rows: Sequence[Row]) -> Ratios:
-    """The ratio of each network, by the number of threads. Processor time, where a part's ratio is of that."""
+    """The ratio of each network, by the number of threads; of processor time, if that is the part's ratio."""
     rows = [row for row in rows if row.get("ratio")]
     names = _called([row["network"] for row in rows])
     found: Dict[int, Dict[str, Optional[float]]] = {}
@@ -84,7 +84,9 @@ def _by_threads(rows: Sequence[Row]) -> Ratios:
 
 
 def _called(networks: Sequence[str]) -> Dict[str, str]:
-    """Short names: a file's folder, which is named after the model; with the file's name where it holds several."""
+    """Short names: a file's folder, which is named after the model, with the file's name if the folder holds
+    several.
+    """
     paths = {network: Path(network) for network in networks}
     folders: Dict[str, List[str]] = {}
     for path in paths.values():

@@ -1,4 +1,4 @@
-"""Known networks beside every runtime that is installed, in one run."""
+"""Known networks, compared with every runtime that is installed, in one run."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def measure(options: Options) -> List[Row]:
 
 
 def beside_all(model: Path, x: Array, names: Sequence[str], runs: int) -> Row:
-    """Processor seconds of armnet and of those runtimes that give the same answer, with the ratios; why others do not
-    take part."""
+    """Processor seconds of armnet and of the runtimes that give the same answer, with the ratios; for the other
+    runtimes, the reason why they are left out.
+    """
     refused: Dict[str, str] = {}
     pair = armnet.export(str(model))
     original, feeds = Original(pair, model.parent, str(model)), {pair.inputs[0].name: x}

@@ -1,4 +1,4 @@
-"""Recurrent networks and transformers with random weights, as ONNX models: what exporters of PyTorch write.
+"""Recurrent networks and transformers with random weights, as ONNX models in the form that PyTorch's exporters write.
 
 Weights are drawn so that activations stay near 1. Sizes are those of the papers, with fewer layers where that only
 repeats the same work.
@@ -65,13 +65,13 @@ class Graph:
         return str(self.node("LayerNormalization", x, self.node("Add", scale, one), shift, epsilon=1e-5))
 
     def gelu(self, x: str) -> str:
-        """GELU by the error function, spelled out."""
+        """GELU by the error function, as separate operators."""
         root, one, half = (self.weight(np.float32(value)) for value in (2**0.5, 1, 0.5))
         erf = self.node("Erf", self.node("Div", x, root))
         return str(self.node("Mul", self.node("Mul", x, self.node("Add", erf, one)), half))
 
     def gelu_tanh(self, x: str) -> str:
-        """GELU by tanh, as in GPT-2, spelled out."""
+        """GELU by tanh, as in GPT-2, as separate operators."""
         half, three, cubic, scale, one = (self.weight(np.float32(v)) for v in (0.5, 3, 0.044715, 0.7978845608, 1))
         inner = self.node("Add", x, self.node("Mul", self.node("Pow", x, three), cubic))
         tanh = self.node("Tanh", self.node("Mul", inner, scale))
@@ -109,7 +109,7 @@ class Graph:
 def recurrent(
     type: str, layers: int = 2, hidden: int = 128, steps: int = 100, batch: int = 1, directions: int = 1
 ) -> Network:
-    """Layers of GRU (with linear_before_reset, as PyTorch means it) or LSTM over 40 features a step."""
+    """Layers of GRU (with linear_before_reset, as in PyTorch) or LSTM over 40 features per step."""
     graph, width = Graph(), 40
     x = graph.feed("x", steps, batch, width)
     attributes = {"linear_before_reset": 1} if type == "GRU" else {}

@@ -1,4 +1,4 @@
-"""Recurrent networks and transformers with random weights beside onnxruntime."""
+"""Recurrent networks and transformers with random weights, compared with onnxruntime."""
 
 from __future__ import annotations
 

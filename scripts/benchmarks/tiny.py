@@ -1,4 +1,4 @@
-"""Tiny networks beside onnxruntime: what a call takes counts here more than what it computes."""
+"""Tiny networks, compared with onnxruntime: here the overhead of a call matters more than the arithmetic."""
 
 from __future__ import annotations
 

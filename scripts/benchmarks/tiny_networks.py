@@ -1,5 +1,6 @@
-"""Tiny networks as ONNX models with random weights: what microcontrollers' benchmarks and first lessons run. Their
-batch normalisation is folded."""
+"""Tiny networks as ONNX models with random weights, as in benchmarks of microcontrollers and in first lessons. Their
+batch normalisation is folded.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class _Chain:
         return self.node("Conv", weights, bias, group=group, kernel_shape=kernel, strides=[stride] * 2, pads=pads)
 
     def separable(self, channels: int, stride: int = 1) -> _Chain:
-        """Every channel by itself, then a 1x1 convolution, each with ReLU."""
+        """A depthwise convolution, then a 1x1 convolution, each with ReLU."""
         before = self._channels
         return self.conv(before, (3, 3), stride, SAME, before).node("Relu").conv(channels, (1, 1)).node("Relu")
 

@@ -1,4 +1,4 @@
-"""A model checked in a process of its own, and the table that keeps what came of it."""
+"""Checks a model in a process of its own, and keeps the results in a table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 class Limits(NamedTuple):
-    """What one model may take."""
+    """Limits for one model."""
 
     seconds: float
     memory: float  # GB

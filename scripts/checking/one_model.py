@@ -1,4 +1,4 @@
-"""One model against its own runtime, plain and optimised, with one worker and two, for sizes that it leaves open.
+"""Compares one model with its own runtime, plain and optimised, with one worker and two, for sizes that it leaves open.
 
 ``python -m scripts.checking.one_model FILE...`` prints its row as JSON.
 """
@@ -34,7 +34,7 @@ from runtime_arm.registry.specs import TensorSpec
 OK, IDLE, REFUSED, WRONG, CRASH = "ok", "idle", "refused", "wrong", "crash"
 TOLERANCE = 1e-3  # of the largest magnitude of a blob
 SIZES = ((1, OTHER, STEP), (3, 37, 6), (1, 64, 32))  # open sizes: of axis 0, and of other axes
-LAST = (512, 256, 8)  # of open last axes alone, the others are 1: several inputs may belong together without saying so
+LAST = (512, 256, 8)  # only of open last axes, the others are 1: several inputs may belong together without saying so
 PICTURE = (1, 3, 224, 224)  # of an input of which no shape is known
 SOUND = (1, 16000, 0)  # one more for nets that take no pictures: they may want a second of sound
 BATCHES = (1, 3)  # of pictures of the size that the pair suggests
@@ -80,7 +80,7 @@ def check(paths: Sequence[Path], row: Dict[str, Any]) -> None:
 
 
 def _lacks_weights(paths: Sequence[Path]) -> bool:
-    """Whether only the half of a model is there that says how it computes."""
+    """Whether the file is only the half of a model that describes the computation."""
     return len(paths) == 1 and paths[0].suffix.lower() not in (".onnx", ".tflite")
 
 
@@ -106,7 +106,9 @@ def _run_all(paths: Sequence[Path], plain: Pair, fast: Pair, row: Dict[str, Any]
 
 
 def _choices(plain: Pair) -> List[Callable[[], Mapping[str, TensorSpec]]]:
-    """What gives the specs of inputs, which may be refused: those that the pair suggests, then others if it is open."""
+    """Functions that give specs of inputs, which may be refused: those that the pair suggests, then others if sizes are
+    open.
+    """
     suggested = [stored_examples(plain, batch) for batch in BATCHES]
     choices = [partial(sample_specs, _with(plain.inputs, examples)) for examples in suggested if examples]
     inputs = _with(plain.inputs, {info.name: PICTURE for info in plain.inputs if info.shape is None})
@@ -140,7 +142,7 @@ def _with(inputs: Sequence[TensorInfo], examples: Mapping[str, Tuple[int, ...]])
 
 
 def _accepted(plain: Pair, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any]]:
-    """Random inputs of these specs that the pair takes, and its outputs."""
+    """Random inputs of these specs that the pair accepts, and its outputs."""
     for largest in LARGEST:
         feeds = drawn(specs, largest=largest)
         try:
@@ -172,13 +174,14 @@ def _compare_with_runtime(paths: Sequence[Path], plain: Pair, feeds: Feeds, row:
 
 
 def _fault(paths: Sequence[Path], plain: Pair, feeds: Feeds, both: AbstractSet[str]) -> Optional[Divergence]:
-    """The first blob that is another than the runtime's although it is computed from the runtime's own numbers.
+    """The first blob that differs from the runtime's although it is computed from the runtime's own numbers.
 
     both: the blobs that the pair and the runtime have.
 
-    In a whole run, what differs may be rounding: large scores before a Softmax, or a step of integers, make much of
-    little, and values that are all but equal come into another order. Here no operator sees what others have rounded.
-    A layer that rounds its own states carries a tipped step through the rest of a sequence: it may be FAR away.
+    In a whole run, a difference may come from rounding: large scores before a Softmax, or a step of integers, amplify
+    small differences, and values that are nearly equal change their order. Here each operator reads the runtime's
+    numbers, so the rounding of earlier operators has no effect. A layer that rounds its own states carries a differing
+    step through the rest of a sequence: it may be FAR away.
     """
     producers = {name: op for op in plain.predict_net.op for name in op.output if name}
     specs = specs_for(plain, feeds)
@@ -214,7 +217,9 @@ def _read_by(blobs: Sequence[str], producers: Mapping[str, OperatorDef], numbers
 
 
 def _is_number(value: Union[Array, TensorSpec]) -> bool:
-    """Whether it can hold rounding; sizes and indices are left to the pair, which may have to know them."""
+    """Whether the blob can hold rounding errors. Sizes and indices are left to the pair, which may have to know
+    them.
+    """
     return value.dtype.kind == "f" or value.dtype.itemsize < 4
 
 
@@ -237,7 +242,7 @@ def _fed_with(pair: Pair, theirs: Feeds, wanted: Sequence[str]) -> Tuple[Pair, F
 
 
 def _allowed(pair: Pair) -> float:
-    """How far outputs may be from those of a pair that says by floats what happens in steps of integers."""
+    """How far outputs may be from those of a pair that computes integer steps with floats."""
     rounding = ("QuantizeLinear", "DynamicQuantizeLinear", ROUNDED_STATES)
     return FAR if any(op.type in rounding for op in pair.predict_net.op) else TOLERANCE
 
@@ -263,7 +268,7 @@ def _compare(
 
 
 def _moved(plain: Pair, feeds: Feeds, wanted: Mapping[str, Any]) -> Dict[str, float]:
-    """How far the last bits of the inputs move each output; 0 where it becomes one that cannot be compared."""
+    """How far the last bits of the inputs move each output; 0 if the outputs cannot be compared."""
     rng = np.random.default_rng(0)
     shaken = _outputs(plain, {name: in_last_bits(array, rng) for name, array in feeds.items()}, 1)
     apart = {name: _apart(wanted[name], shaken[name]) for name in wanted}

@@ -1,6 +1,6 @@
-"""Numbered cases, run in child processes: a case that crashes or hangs ends its process alone, and is a finding.
+"""Numbered cases, run in child processes: a case that crashes or hangs ends only its own process, and is a finding.
 
-What every fuzzer has in common: its options, the loop over cases, the folder of findings and what is printed at last.
+The common parts of all fuzzers: options, the loop over cases, the folder of findings and the final summary.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Keep = Callable[[int, Path], str]  # writes the files of the case of this number
 
 
 class Finding(Exception):
-    """A result that is wrong. The first argument names the cause, in a few words that suit a folder."""
+    """A wrong result. The first argument names the cause, in a few words that can name a folder."""
 
 
 class Limits(NamedTuple):
-    """What a case may take; a busy machine is waited for."""
+    """Limits for a case; a busy machine gets more time."""
 
     seconds: float  # of the processor
     memory: int
 
 
 class Result(NamedTuple):
-    """What came of a case; cause and text are those of a finding."""
+    """The result of a case; cause and text are those of a finding."""
 
     number: int
     kind: str
@@ -63,7 +63,7 @@ def add_options(parser: Parser, findings: str = "findings") -> None:
 
 
 def run_cases(run: Run, keep: Keep, args: Namespace, of_what: str) -> int:
-    """Run the cases that the options ask for, keep the first finding of each cause, and print what came of them.
+    """Run the cases that the options ask for, keep the first finding of each cause, and print the results.
 
     The exit status: 1 if there are findings, else 0.
     """

@@ -33,7 +33,7 @@ FIXED = {FIXED64: 8, FIXED32: 4}
 
 
 def changed(model: Model, rng: np.random.Generator) -> Model:
-    """The model with a few changes in one of its files, or in two; hashes mostly agree with what is changed."""
+    """The model with a few changes in one of its files, or in two; mostly hashes are updated to match."""
     files = dict(model.files)
     for name in rng.choice(sorted(files), size=min(len(files), 1 + int(rng.random() < 0.2)), replace=False):
         for _ in range(int(rng.choice([1, 1, 1, 2, 4]))):
@@ -53,7 +53,7 @@ def _changed_file(name: str, content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def with_other_number(content: bytes, rng: np.random.Generator) -> bytes:
-    """A text in which a number is another one."""
+    """The text with one number replaced."""
     digits = [at for at, byte in enumerate(content) if chr(byte).isdigit()]
     if not digits:
         return content
@@ -66,7 +66,9 @@ def with_other_number(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def with_other_word(content: bytes, rng: np.random.Generator) -> bytes:
-    """Bytes in which a word of 32 bits is a small number, or another word of them: mostly still a FlatBuffer."""
+    """The bytes with one 32-bit word replaced by a small number or by another of their words: mostly still a
+    FlatBuffer.
+    """
     count = len(content) // 4
     if not count:
         return content
@@ -76,7 +78,9 @@ def with_other_word(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def spoiled(content: bytes, rng: np.random.Generator) -> bytes:
-    """Bytes of which some are changed, gone, doubled or new. Most changes are near the head, where structure is."""
+    """The bytes with some of them changed, removed, doubled or added. Most changes are near the head, where the
+    structure is.
+    """
     size = len(content)
     if not size:
         return bytes(rng.integers(0, 256, 8, np.uint8))
@@ -116,7 +120,7 @@ class Field(NamedTuple):
 
 
 def with_other_field(content: bytes, rng: np.random.Generator) -> bytes:
-    """A message in which one field, at any depth, is another one, gone or doubled; lengths around it agree."""
+    """The message with one field, at any depth, replaced, removed or doubled; the lengths around it are updated."""
     fields = fields_of(content)
     if not fields:
         return spoiled(content, rng)
@@ -179,7 +183,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(content: bytes, at: int) -> Any:
-    """The number at this place and the place behind it; one behind the end if it is cut off."""
+    """The number at this place and the place after it; one after the end if the number is cut off."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(content):
@@ -196,7 +200,7 @@ def _read_varint(content: bytes, at: int) -> Any:
 
 
 def sealed(files: Dict[str, bytes]) -> Dict[str, bytes]:
-    """The files of a pair or a bundle with the hashes of their content; others as they are."""
+    """The files, with the hashes of a pair or a bundle updated to their content; other files as they are."""
     files = dict(files)
     for folder in ("", f"{PAIR_FOLDER}/"):
         model = _json(files.get(folder + MODEL))

@@ -1,4 +1,4 @@
-"""The models that are changed: small ones of every format, in groups that are drawn equally often."""
+"""The models that are changed: small ones of every format, in groups that are chosen equally often."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def node_tests_of_onnx() -> List[Model]:
 
 
 def _source(name: str, content: bytes) -> Model:
-    """A model of one file, which keeps its suffix alone."""
+    """A model of one file; only the suffix of its name is kept."""
     return Model(name, "source", {f"model{Path(name).suffix}": content})
 
 

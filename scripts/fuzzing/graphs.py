@@ -1,4 +1,4 @@
-"""Random ONNX graphs: operators that read what others have made, with the sizes and types that onnx infers for them."""
+"""Random ONNX graphs: operators that read each other's outputs, with the sizes and types that onnx infers for them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Test = Callable[[Value], bool]
 
 
 class Graph:
-    """A graph that grows by one kind of operators at a time; the number decides all that is drawn."""
+    """A graph that grows by one kind of operators at a time; its number is the seed of all random choices."""
 
     def __init__(self, number: int):
         self._rng = np.random.default_rng(number)
@@ -132,12 +132,12 @@ class Graph:
         return name
 
     def weight(self, *shape: int, type: int = FLOAT, scale: float = 0.0) -> str:
-        """A weight of random values, which keep the size of what they are multiplied with."""
+        """A weight of random values, scaled so that products keep their magnitude."""
         scale = scale or 1 / max(1, prod(shape[1:])) ** 0.5
         return self.constant(self._rng.standard_normal(shape) * scale, type)
 
     def emit(self, type: str, inputs: Sequence[Reads], outputs: int = 1, domain: str = "", **attributes: Any) -> Value:
-        """An operator; its first output. Unsuitable if onnx finds that it does not fit what it reads."""
+        """An operator; its first output. Unsuitable if onnx finds that it does not fit its inputs."""
         return self.emit_all(type, inputs, outputs, domain, **attributes)[0]
 
     def emit_all(
@@ -177,7 +177,7 @@ class Graph:
         return [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
 
     def attempt(self, kind: Callable[[Graph], None]) -> None:
-        """Let the graph grow by a kind of operators, wholly or not at all."""
+        """Add a kind of operators to the graph, completely or not at all."""
         nodes, values, weights = len(self.nodes), len(self._values), dict(self.weights)
         try:
             kind(self)
@@ -186,7 +186,7 @@ class Graph:
             self.weights = weights
 
     def model(self) -> ModelProto:
-        """The graph as a model. Its outputs are what no operator reads, and a few other blobs."""
+        """The graph as a model. Its outputs are the blobs that no operator reads, and a few others."""
         read = {name for node in self.nodes for name in _reads(node)}
         made = [one for one in self._values if one not in self.inputs]
         outputs = [one for one in made if one.name not in read or self.chance(0.08)]

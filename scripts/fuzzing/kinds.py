@@ -1,6 +1,6 @@
-"""Kinds of operators for random graphs, as exporters of networks write them: a function each, drawn equally often.
+"""Kinds of operators for random graphs, as exporters of networks write them: one function each, chosen equally often.
 
-A function lets the graph grow by what it draws; what does not fit the graph is Unsuitable, mostly found by onnx.
+A function adds random operators to the graph; Unsuitable if they do not fit, which is mostly found by onnx.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def clip(g: Graph) -> None:
 
 
 def integers(g: Graph) -> None:
-    """Arithmetic on integers, of floats that do not come from integers: a step of theirs becomes any number."""
+    """Arithmetic on integers that are made from floats. These floats do not come from integers: a step of theirs could
+    become any number.
+    """
     if g.has("QuantizeLinear"):
         raise Unsuitable
     x, type = g.value(), g.choose(INT32, INT64, UINT8, INT8)
@@ -454,7 +456,7 @@ def branch(g: Graph) -> None:
 
 
 def loop(g: Graph) -> None:
-    """A loop that carries one blob, reads another and collects what it makes; sometimes as often as a size says."""
+    """A loop that carries one blob, reads another and collects results; sometimes a size gives the number of trips."""
     x = g.value(fits=lambda one: all(isinstance(size, int) for size in one.shape))
     y, trips = g.like(x), g.choose(1, 3)
     number, size = g.constant(trips), trips
@@ -510,7 +512,7 @@ def triangle(g: Graph) -> None:
 
 
 def shuffle(g: Graph) -> None:
-    """Channels of two groups in turns, as ShuffleNet has them."""
+    """Channels of two groups interleaved, as in ShuffleNet."""
     x = g.value(ranks=(4,), fits=lambda one: all(isinstance(size, int) for size in one.shape[1:]))
     channels, height, width = x.known(1), x.known(2), x.known(3)
     if channels % 2:

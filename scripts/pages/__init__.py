@@ -1,1 +1,1 @@
-"""What the documentation site is made with, beside the pages in docs/: ``scripts/docs`` builds it."""
+"""Makes the parts of the documentation site that are not pages in docs/: ``scripts/docs`` builds the site."""

@@ -1,4 +1,4 @@
-"""A page of the site for each command, made of its parser: nothing is written by hand, so nothing goes out of date."""
+"""A page of the site for each command, made from its parser, so that it is never out of date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODE = re.compile(
 
 
 def pages() -> Dict[str, str]:
-    """The Markdown of each page by its name: ``commands/index.md`` and one a command."""
+    """The Markdown of each page by its name: ``commands/index.md`` and one page per command."""
     return {"commands/index.md": _overview(), **{f"commands/{name}.md": _page(name) for name in COMMANDS}}
 
 

@@ -103,7 +103,7 @@ def tiles() -> str:
 
 
 def arena(facts: Facts) -> str:
-    """Which bytes of the arena hold what, step by step, as ``armnet inspect`` tells it."""
+    """The content of the arena's bytes, step by step, as ``armnet inspect`` shows it."""
     blocks, steps, nbytes = facts["memory"]["blocks"], len(facts["operators"]), facts["arena_nbytes"]
     left, top, width, height = 70, 60, 640, 340
     column, colours = width / steps, {"input": AMBER, "blob": BLUE, "scratch": GREY}
@@ -134,7 +134,7 @@ def arena(facts: Facts) -> str:
 
 
 def engines(choices: List[Tuple[str, Facts]]) -> str:
-    """What a convolution costs by each engine, and how much more it rounds, as the engines declare it."""
+    """The cost and the rounding of a convolution with each engine, as the engines declare them."""
     parts = [text(30, 36, "What a 3x3 convolution costs, by engine", "title")]
     for number, (name, options) in enumerate(choices):
         left, top = 30, 70 + number * 230
@@ -153,7 +153,7 @@ def engines(choices: List[Tuple[str, Facts]]) -> str:
 
 
 def inspected() -> Facts:
-    """What ``armnet inspect --json`` says of the demo's network."""
+    """The output of ``armnet inspect --json`` for the demo's network."""
     from armnet.__main__ import main
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as told:

@@ -1,4 +1,4 @@
-"""MkDocs calls these functions: they add the pages that are made, of the commands and of the repository's own texts."""
+"""MkDocs calls these functions. They add pages for the commands and for the repository's own texts."""
 
 from __future__ import annotations
 
@@ -56,16 +56,18 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Puts tables of JSON Schema files where a page says ``<!-- keys of NAME -->``. Of blocks that tests do not run the
-    titles say what they need."""
+    """Replaces ``<!-- keys of NAME -->`` by the table of a JSON Schema file. The titles of blocks that tests do not run
+    say what they need.
+    """
     markdown = re.sub(r"<!-- keys of ([\w-]+) -->", lambda found: schemas.table(found[1]), markdown)
     markdown = markdown.replace("<!-- schemas of commands -->", schemas.list_of_commands())
     return re.sub(rf'title="{NOT_RUN}(\w)', lambda found: f'title="{found[1].upper()}', markdown)
 
 
 def relinked(text: str, repository: Any = None) -> str:
-    """A text of the repository, with links to pages; links to files that are no page go to the repository, if it has
-    an address, else only their words remain."""
+    """A text of the repository, with links to pages. Links to files that are not pages go to the repository; if it has
+    no address, only their text remains.
+    """
     page, folder = TEXTS[text], posixpath.dirname(text)
 
     def link(found: Any) -> str:

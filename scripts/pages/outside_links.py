@@ -1,4 +1,4 @@
-"""Lists the addresses outside the site that its pages lead to, and says which of them do not answer.
+"""Lists the external addresses that pages of the site link to, and says which of them do not answer.
 
 python -m scripts.pages.outside_links [--list]
 """

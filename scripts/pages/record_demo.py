@@ -1,4 +1,4 @@
-"""Draws docs/pictures/demo.svg: runs the demo in a terminal and makes a picture that plays what it printed.
+"""Draws docs/pictures/demo.svg: runs the demo in a terminal and makes an animated picture of its output.
 
 python -m scripts.pages.record_demo
 """
@@ -63,7 +63,7 @@ def recorded() -> List[str]:
 
 
 def drawn(lines: List[str]) -> Tuple[str, List[float]]:
-    """rich's picture of all the lines, and how long each line of it stands before the next one."""
+    """rich's picture of all the lines, and the time from each line to the next."""
     from rich.console import Console
     from rich.text import Text
 
@@ -87,8 +87,8 @@ def drawn(lines: List[str]) -> Tuple[str, List[float]]:
 def animated(svg: str, waits: List[float]) -> str:
     """The picture, as high as the terminal: lines appear one by one and scroll, once; it stays at the end.
 
-    A cover moves down from line to line, and everything moves up where the terminal is full. Who wants no motion sees
-    the first lines.
+    A cover moves down from line to line, and everything moves up once the terminal is full. Readers who want no motion
+    see the first lines.
     """
     total = sum(waits) + 0.1
     scroll, cover, now = ["0%{transform:translateY(0)}"], ["0%{transform:translateY(0)}"], 0.1

@@ -1,4 +1,4 @@
-"""The JSON Schema files of docs/formats/schemas as tables: a line for each key, with its type and meaning."""
+"""The JSON Schema files of docs/formats/schemas as tables: one row per key, with its type and meaning."""
 
 from __future__ import annotations
 

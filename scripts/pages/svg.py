@@ -1,4 +1,4 @@
-"""Words for drawing pictures as SVG: texts, boxes, arrows, on a white sheet that suits light and dark pages."""
+"""Functions for drawing pictures as SVG: texts, boxes, arrows, on a white sheet that suits light and dark pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def text(x: float, y: float, content: str, style: str = "") -> str:
 
 
 def box(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> str:
-    """A rectangle; ``title`` is shown where a pointer rests on it."""
+    """A rectangle; ``title`` is shown when the pointer rests on it."""
     inside = f"<title>{escape(title)}</title>" if title else ""
     shape = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
     return f'<rect {shape} fill="{colour}" stroke="{EDGES[colour]}">{inside}</rect>'

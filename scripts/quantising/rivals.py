@@ -17,10 +17,10 @@ AXES_SINCE = 13  # the opset since which scales may belong to the indices of an 
 def onnxruntime_outputs(
     pair: Pair, model: Optional[Path], calibration: Sequence[Feeds], judged: Sequence[Feeds]
 ) -> List[Dict[str, Array]]:
-    """The outputs of onnxruntime's static int8: QDQ, a scale a channel, ranges from the least to the largest value.
+    """The outputs of onnxruntime's static int8: QDQ, one scale per channel, min-max ranges.
 
-    model: the ONNX file; None for the pair written as ONNX, which is also taken for a file of an old opset. The model
-    is prepared as onnxruntime advises.
+    model: the ONNX file; None for the pair written as ONNX, which is also used for a file of an old opset. The model is
+    prepared as onnxruntime advises.
     """
     import onnx
     import onnxruntime
@@ -56,7 +56,7 @@ def onnxruntime_outputs(
 
 
 def _with_axes(pair: Pair, model: Optional[Path]) -> Any:
-    """The model, in an opset in which a channel may have a scale of its own."""
+    """The model, in an opset that allows one scale per channel."""
     import onnx
 
     given = None if model is None else onnx.load(str(model))

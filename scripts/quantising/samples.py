@@ -1,4 +1,4 @@
-"""Inputs of real networks: photos and crops of them as each network wants them, digits, and noise for the others.
+"""Inputs of real networks: photos and crops of them, prepared for each network, digits, and noise for the others.
 
 Ranges are calibrated on some photos, results are judged on the others.
 """
@@ -27,7 +27,7 @@ Pixels = Callable[[Array], Array]  # of (H, W, 3) RGB, 0..255
 
 
 class Samples(NamedTuple):
-    """calibration, judged: inputs. labels: classes of the judged ones, where they are known. kind: what they are."""
+    """calibration, judged: inputs. labels: classes of the judged ones, if known. kind: what the inputs are."""
 
     calibration: List[Feeds]
     judged: List[Feeds]
@@ -77,7 +77,7 @@ _MNIST = {"mnist_8": 255.0, "lenet_armnn": 1.0}  # what white is
 
 
 def samples_of(name: str, pair: Pair) -> Samples:
-    """The samples of a network. UsageError if nothing is known of its inputs."""
+    """The samples of a network. UsageError if nothing is known about its inputs."""
     if name == "demo/digits":
         return _digits(pair)
     white = next((white for part, white in _MNIST.items() if part in name), None)
@@ -88,7 +88,7 @@ def samples_of(name: str, pair: Pair) -> Samples:
         return _drawn(pair, drawing)
     recipe = next((recipe for part, recipe in PHOTOS.items() if part in name), None)
     if recipe is None:
-        raise UsageError(f"{name}: nothing is known of its inputs")
+        raise UsageError(f"{name}: nothing is known about its inputs")
     return _photos(pair, recipe, with_text=any(part in name for part in READERS))
 
 
@@ -109,7 +109,7 @@ def _large_digits(pair: Pair, white: float) -> Samples:
 
 
 def _smooth(random: np.random.RandomState, shape: Sequence[int]) -> Array:
-    """Noise of which each element is like those before it."""
+    """Noise in which each element is similar to those before it."""
     noise = random.standard_normal(shape)
     return noise.cumsum(axis=1) / np.sqrt(np.arange(1, shape[1] + 1)).reshape([-1] + [1] * (len(shape) - 2))
 

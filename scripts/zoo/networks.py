@@ -47,7 +47,7 @@ def _weights(name: str) -> Any:
 
 
 def _timm_size(name: str) -> List[float]:
-    """Its millions of parameters, in a list; none if it is made for tests alone or cannot be made."""
+    """Its millions of parameters, in a list; an empty one if the network is only for tests or cannot be made."""
     if name.startswith("test_"):
         return []
     try:
@@ -72,7 +72,7 @@ def export(family: str, name: str, exporter: str, path: Path) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of the exception that is behind the others."""
+    """The first line of the original exception."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines() or [""]
@@ -105,14 +105,14 @@ def _made(family: str, name: str) -> Tuple[Any, Tuple[Any, ...]]:
 
 
 def _spread_scores(network: Any) -> None:
-    """Larger weights for scores: untrained, all are nearly equal, and chance would decide which boxes are kept."""
+    """Larger weights for scores. Untrained scores are nearly equal, so chance would decide which boxes are kept."""
     for name, values in network.named_parameters():
         if name.endswith("weight") and any(part in name for part in ("class", "cls", "box_predictor")):
             values.data.mul_(SCORES)
 
 
 def _vary(network: Any) -> None:
-    """Add noise to parameters and statistics that are all equal: else nothing would show whether they are used."""
+    """Add noise to parameters and statistics that are all equal: otherwise it would not show whether they are used."""
     for name, values in [*network.named_parameters(), *network.named_buffers()]:
         if not values.is_floating_point() or values.numel() < 2 or not bool((values == values.flatten()[0]).all()):
             continue

@@ -1,4 +1,4 @@
-"""torchvision and timm, imported where torchvision's compiled operators are missing or do not fit PyTorch, too."""
+"""Imports torchvision and timm, even if torchvision's compiled operators are missing or do not fit PyTorch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _roi_align(x: Any, rois: Any, scale: float, height: int, width: int, ratio: 
 
 
 def _load_compiled() -> None:
-    """Load torchvision's compiled operators if they fit: what defines one beside them ends the process."""
+    """Load torchvision's compiled operators if they fit: defining one of them a second time would end the process."""
     spec = find_spec("torchvision")
     for place in (spec and spec.submodule_search_locations) or []:
         for file in Path(place).glob("_C*.so"):

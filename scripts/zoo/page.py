@@ -1,4 +1,4 @@
-"""What scripts/zoo_check found, as a page."""
+"""The results of scripts/zoo_check, as a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOT_EXPORTED = "not exported"
 HEAD = """# Networks of torchvision and timm
 
 `scripts/zoo_check` exports the smallest network of every family with random weights, by both exporters of PyTorch, and
-holds the plain and the optimised pair against onnxruntime. This page is what had been found by {day}.
+compares the plain and the optimised pair with onnxruntime. This page shows the results up to {day}.
 {tried} of {known} families were tried.
 """
 
@@ -38,7 +38,7 @@ def page(rows: Mapping[str, Mapping[str, Any]], families: Sequence[str], day: st
     everywhere = set(known).intersection(*good.values())
     lines += ["", f"Ok by {' and '.join(exporters)}: {_listed(everywhere)}."]
     for exporter in exporters:
-        lines += ["", f"Ok by {exporter} alone: {_listed(good[exporter] - everywhere)}."]
+        lines += ["", f"Ok only with {exporter}: {_listed(good[exporter] - everywhere)}."]
     lines += ["", f"Not tried: {_listed(set(known) - tried)}."]
     commits = sorted({row.get("commit") or "" for row in rows.values()} - {""})
     for commit in commits:

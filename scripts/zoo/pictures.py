@@ -1,4 +1,4 @@
-"""Pictures that are smaller than those a network is made for, where a check with its own takes too long."""
+"""Pictures that are smaller than those a network is made for, if a check with its own size takes too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALLER = {  # by the network's name: pixels a side of the picture, and of the o
 
 
 def remark(name: str) -> str:
-    """What a row of the network says about the picture; "" if it is the network's own."""
+    """The remark in a network's row about the picture; "" if it has the network's own size."""
     if name not in SMALLER:
         return ""
     side, own = SMALLER[name]

@@ -1,9 +1,9 @@
-"""A budget file: what one model may take, machine by machine.
+"""A budget file: the limits of one model, machine by machine.
 
     {"schema": 1, "machines": {"arm64-cortex-a72": {"counted_on": ..., "network": ..., "operators": ..., "start": ...,
                                                     "memory": {"weights": ..., "arena": ...}}}}
 
-Instructions are counted on emulated machines alone; another device has an entry with ``memory`` and nothing else.
+Instructions are counted only on emulated machines; the entry of another device has only ``memory``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NETWORK = "network"
 
 
 class Measured(NamedTuple):
-    """What a model takes on a machine. counts, also as a budget: on an emulated machine, else None."""
+    """The figures of a model on a machine. counts, also as a budget: on an emulated machine, else None."""
 
     machine: str
     memory: Dict[str, int]
@@ -48,7 +48,7 @@ class Verdict(NamedTuple):
 
 
 def measured(target: Target, pair: Path, machine: Optional[Machine]) -> Measured:
-    """What a pair's folder or a bundle takes on an open target; instructions, too, if it is an emulated machine."""
+    """The figures of a pair's folder or a bundle on an open target; instructions, too, if it is an emulated machine."""
     target.deploy({**runtime_files(), **suite_files(), **pair_files(pair, NETWORK)})
     memory: Dict[str, int] = json.loads(target.output(["-m", "device_tests.suite.memory_needs", NETWORK]))
     if machine is None:

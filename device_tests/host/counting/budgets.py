@@ -1,7 +1,7 @@
 """Budgets: how many instructions networks may take on emulated ARM, by operator and to start.
 
-They are files in ``device_tests/budgets``. Counts repeat where times do not, so a count that grows is real.
-``armnet device count --update-budget`` makes the current counts the budgets.
+They are files in ``device_tests/budgets``. Unlike times, counts repeat exactly, so a count that grows is real. ``armnet
+device count --update-budget`` makes the current counts the budgets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts the instructions of a network on emulated ARM: in all, by operator, to start, and by other runtimes.
+"""Counts the instructions of a network on emulated ARM: in total, by operator, for the start, and with other runtimes.
 
     counts = count_pair(emulated("arm64"), Path("squeezenet"))
     counts.network.instructions, counts.operators[0].counts.multiply_add

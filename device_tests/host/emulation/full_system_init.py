@@ -1,6 +1,6 @@
 """The first process of an emulated computer: mounts what programs expect, runs one program, switches the machine off.
 
-It runs on that computer with the standard library alone. /task.json says what to run. All output goes to the console;
+It runs on that computer with only the standard library. /task.json says what to run. All output goes to the console;
 its last line gives the exit status.
 """
 
@@ -40,5 +40,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if os.getpid() != 1:  # anywhere else these mounts would hide what lies below them
-        raise SystemExit("this is the first process of an emulated computer; it runs nowhere else")
+        raise SystemExit("this is the first process of an emulated computer; it cannot run anywhere else")
     main()

@@ -1,4 +1,4 @@
-"""Root directories of emulated machines from archives, where no apt serves packages for ARM.
+"""Root directories of emulated machines from archives, for systems whose apt has no packages for ARM.
 
 An archive is a tar of a Debian root directory, as mmdebstrap, ``docker buildx build --output type=tar`` and ``docker
 export`` write it, or an image with layers, as ``docker save``, ``podman save --format oci-archive`` and skopeo do.
@@ -29,7 +29,7 @@ _PLATFORMS = {"arm64": ("arm64", None), "armhf": ("arm", "v7")}
 
 
 def sysroot_archive(architecture: str) -> Optional[Path]:
-    """The archive for an architecture in ``$ARMNET_SYSROOTS``; None where that is not set."""
+    """The archive for an architecture in ``$ARMNET_SYSROOTS``; None if that is not set."""
     folder = os.environ.get("ARMNET_SYSROOTS")
     if not folder:
         return None
@@ -40,7 +40,9 @@ def sysroot_archive(architecture: str) -> Optional[Path]:
 
 
 def unpack_archive(archive: Path, architecture: str, root: Path) -> None:
-    """Unpacks an archive into an empty directory, with relative links only. EmulationUnavailable if it is none."""
+    """Unpacks an archive into an empty directory, with relative links only. EmulationUnavailable if it is not an
+    archive.
+    """
     budget = [LARGEST]
     try:
         with tarfile.open(archive) as outer:
@@ -120,9 +122,9 @@ def _relative(name: str) -> PurePosixPath:
 
 
 def _inside(root: Path, path: PurePosixPath) -> Optional[Path]:
-    """Where a path of the archive lies, through links of the directory; None for the directory itself.
+    """The place of a path of the archive, following links in the directory; None for the directory itself.
 
-    ValueError if that is outside.
+    ValueError if that place is outside.
     """
     if not path.parts:
         return None
@@ -134,7 +136,7 @@ def _inside(root: Path, path: PurePosixPath) -> Optional[Path]:
 
 
 def _write(layer: tarfile.TarFile, member: tarfile.TarInfo, target: Path, root: Path, budget: List[int]) -> None:
-    """Writes a directory, a file or a link; all else is left out."""
+    """Writes a directory, a file or a link; everything else is left out."""
     if member.isdir():
         if not target.is_dir():
             _remove(target)
@@ -147,7 +149,7 @@ def _write(layer: tarfile.TarFile, member: tarfile.TarInfo, target: Path, root: 
     elif member.islnk():
         source = _inside(root, _relative(member.linkname))
         if source is None or source.is_symlink() or not source.is_file():
-            raise ValueError(f"{member.name} is a link to {member.linkname}, which is no file")
+            raise ValueError(f"{member.name} is a link to {member.linkname}, which is not a file")
         _remove(target)
         os.link(source, target)
     elif member.isfile():

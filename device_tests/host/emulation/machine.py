@@ -112,7 +112,7 @@ class Machine:
 def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
     """The environment of a program on an emulated machine, the same on every host, with ``extra``.
 
-    It has no home, not even one that root could make: what one program leaves must not change the next.
+    It has no home, and even root cannot make one: files that one program leaves must not affect the next.
     """
     return {"PATH": "/usr/bin:/bin", "HOME": "/dev/null", "LC_ALL": "C.UTF-8", **(extra or {})}
 
@@ -196,7 +196,7 @@ def prepared_archives(cache: Path, packages: Sequence[str], architecture: str, n
 
 
 def _qemu(cache: Path) -> Path:
-    """QEMU: the host's own where root directories come from archives and it is installed, else from packages."""
+    """QEMU: the host's own if root directories come from archives and it is installed, else from packages."""
     own = {program: shutil.which(program) or shutil.which(f"{program}-static") for program in QEMU_PROGRAMS.values()}
 
     def build(folder: Path) -> None:

@@ -14,7 +14,7 @@ WHEEL = "nvidia-cuda-nvrtc-cu12==12.6.85"  # CUDA 13 no longer compiles for Jets
 
 
 def nvrtc() -> Path:
-    """The library, ``libnvrtc.so.12``; EmulationUnavailable if it cannot be had."""
+    """The library, ``libnvrtc.so.12``; EmulationUnavailable if it is not available."""
     cache = cache_root()
     with locked(cache):
         root = built(cache / "nvrtc", [WHEEL], _unpack)

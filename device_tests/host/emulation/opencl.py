@@ -114,7 +114,7 @@ def _prepared(name: str, packages: Sequence[str], driver: str, machine: Optional
 
 
 def _linker(root: Path, libraries: Path, machine: Optional[Machine]) -> str:
-    """A script for what PoCL starts to link kernels: the unpacked linker, emulated if the machine is."""
+    """A script that PoCL starts to link kernels: it runs the unpacked linker, emulated if the machine is."""
     command = ["env", f"LD_LIBRARY_PATH={libraries}"]
     if machine is not None:
         emulator = qemu_command(machine.qemu, QEMU_PROGRAMS[machine.architecture])
@@ -124,7 +124,7 @@ def _linker(root: Path, libraries: Path, machine: Optional[Machine]) -> str:
 
 
 def _in_order(libraries: Sequence[str]) -> Sequence[str]:
-    """The libraries, those first that others need."""
+    """The libraries, each after those that it needs."""
     remaining, order = list(libraries), []
     while remaining:
         for library in remaining:

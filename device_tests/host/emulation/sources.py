@@ -1,7 +1,7 @@
 """The package sources from which emulated machines are made.
 
 On Debian they are the host's own. Elsewhere they are Debian's, ``debian.sources``: Ubuntu's mirrors have one
-architecture and another QEMU, Raspbian has 32 bits alone, Fedora's apt has no sources. Debian's keys are the host's if
+architecture and another QEMU, Raspbian has only 32 bits, Fedora's apt has no sources. Debian's keys are the host's if
 it has them, else those in the package debian-archive-keyring of the host's own sources, which is unpacked in the cache.
 The system's sources and keys are neither changed nor added to. ``$ARMNET_APT_SOURCES`` names a ``.list`` or
 ``.sources`` file to use instead.
@@ -53,7 +53,7 @@ def _is_debian() -> bool:
 def write_sources(files: List[Path], folder: Path, kind: str, keys: Callable[[], Path]) -> None:
     """Copies files of package sources into ``folder`` and changes the type of each entry to ``kind``.
 
-    keys: gives the file of Debian's keys; it is asked only where ``debian.sources`` is copied and the host has none.
+    keys: gives the file of Debian's keys; it is called only if ``debian.sources`` is copied and the host has none.
     """
     for path in files:
         text = path.read_text()

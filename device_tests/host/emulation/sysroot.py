@@ -89,7 +89,7 @@ def build_sysroot(archives: Path, root: Path) -> None:
 
 
 def prefer_openblas(root: Path) -> None:
-    """Makes OpenBLAS the BLAS of a root directory in which no maintainer script has done so."""
+    """Makes OpenBLAS the BLAS of a root directory, which a maintainer script would do otherwise."""
     for library in root.glob("usr/lib/*/openblas-*/lib*.so.*"):
         if not re.search(r"-r\d", library.name):
             link = library.parent.parent / library.name

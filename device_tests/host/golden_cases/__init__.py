@@ -1,6 +1,6 @@
 """The operators and operands of golden vectors: operators with fast kernels, and those with delicate arithmetic.
 
-One module a subject; ``case`` says how an operand is spelled.
+One module per subject; ``case`` says how operands are written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One operator with its operands, spelled briefly.
+"""One operator with its operands, in a short notation.
 
     case("Conv Conv2D", "2x4x7x6", "!6x4x3x3", "!6", kernel=3, pad=1)
 
-An operand is spelled ``[!][kind ]shape``:
+An operand is written as ``[!][kind ]shape``:
 
     2x3              float32, standard normal
     !6x4x3x3         a weight: a constant, divided by the square root of its fan-in

@@ -80,7 +80,7 @@ def norm_gradients() -> Iterator[Case]:
 
 
 def layout_gradients() -> Iterator[Case]:
-    """Gradients of what moves elements about, and of resizing."""
+    """Gradients of operators that move elements, and of resizing."""
     yield from case("ChannelShuffleGradient", "1x4x3x3", group=2)
     yield from case("DropoutGrad", "2x3", np.array([[True, False, True], [False, True, True]]), ratio=0.25)
     yield from case("ExpandGradient", "2x3x4", "3x1")

@@ -1,4 +1,4 @@
-"""What moves elements about, and resizing."""
+"""Operators that move elements, and resizing."""
 
 from __future__ import annotations
 

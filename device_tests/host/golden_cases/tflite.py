@@ -60,7 +60,7 @@ def elementwise() -> Iterator[Case]:
 
 
 def rows() -> Iterator[Case]:
-    """Reductions, softmax, resizing, and what moves elements about."""
+    """Reductions, softmax, resizing, and operators that move elements."""
     yield from tflite("QuantizedMean QuantizedSum", "int8 2x5x4x3", **X, Y_scale=0.3, axes=[1, 2])
     yield from tflite("QuantizedSoftmax QuantizedLogSoftmax QuantizedL2Normalize", "int8 3x20", **X)
     size = np.array([7, 9], np.int32)

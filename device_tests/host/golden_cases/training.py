@@ -1,4 +1,4 @@
-"""Solvers, and layers that keep bits for the way back."""
+"""Solvers, and layers that keep bits for the backward pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from device_tests.host.golden_cases.case import Case, case, own
 
 
 def training() -> Iterator[Case]:
-    """Solvers, and layers that keep bits for the way back."""
+    """Solvers, and layers that keep bits for the backward pass."""
     yield from case("Adadelta", "7", "pos 7", "pos 7", "7", "pos 1", outputs=3)
     yield from case("Adagrad", "7", "pos 7", "7", "pos 1", outputs=2)
     yield from case("Adam", "7", "7", "pos 7", "7", "pos 1", np.array([3]), outputs=3)

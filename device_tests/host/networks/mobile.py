@@ -85,11 +85,13 @@ def _conv(
     groups: int = 1,
     epsilon: float = 1e-3,
 ) -> Blob:
-    """Convolution that keeps the image size but for the stride, batch normalisation, activation."""
+    """Convolution that keeps the image size except for the stride, batch normalisation, activation."""
     return activation(net.conv_bn(x, channels, kernel, stride, kernel // 2, groups, epsilon=epsilon))
 
 
 def _excite(net: Builder, x: Blob, squeezed: int, inner: Activation, outer: Activation) -> Blob:
-    """Squeeze-and-excitation (Hu et al., 2018): every channel times a factor, made of the means of all channels."""
+    """Squeeze-and-excitation (Hu et al., 2018): every channel times a factor, computed from the means of all
+    channels.
+    """
     y = inner(net.conv(net.global_average_pool(x), squeezed, 1))
     return net.multiply(x, outer(net.conv(y, x.channels, 1)))

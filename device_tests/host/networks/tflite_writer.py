@@ -126,7 +126,7 @@ def _convolution(graph: _Graph, step: Step) -> None:
     ends_with_floor = op.get_str("activation", "") == MAX
     floor = specs[4].value if ends_with_floor and specs[4] is not None else None
     if ends_with_floor and floor is None:
-        raise ExportError(f"{op.signature()}: its floor is not constant")
+        raise ExportError(f"{op.signature()}: its lower limit is not constant")
     total = y if floor is None else graph.between(graph.shape(y))
     result = graph.between(graph.shape(y)) if addend else total
     kind, more = ("DEPTHWISE_CONV_2D", {"DepthMultiplier": 1}) if depthwise else ("CONV_2D", {})

@@ -31,7 +31,7 @@ def target_of(name: str, python: str = "python3", with_driver: bool = False) -> 
         architecture, _, cpu = rest.partition(":")
         return emulated_target(name, architecture, cpu or None, with_driver)
     if with_driver and kind in ("ssh", "full-system"):
-        raise UsageError(f"{name} runs kernels with the driver that it has; PoCL is for local and emulated targets")
+        raise UsageError(f"{name} runs kernels with its own driver; PoCL is for local and emulated targets")
     if kind == "ssh":
         from device_tests.host.targets.ssh import SshTarget
 

@@ -48,7 +48,9 @@ class Address(NamedTuple):
 
 
 def parse_address(name: str) -> Address:
-    """The parts of an address; UsageError if it is none. What passes is no option of ssh and no shell command."""
+    """The parts of an address; UsageError if it is not one. An accepted address cannot be an option of ssh or a shell
+    command.
+    """
     found = _ADDRESS.fullmatch(name)
     if found is None or int(found["port"] or 22) not in range(1, 1 << 16):
         raise UsageError(f"{name!r} is not an address of the form ssh://[USER@]HOST[:PORT]")
@@ -116,7 +118,7 @@ class SshTarget(Target):
 
 
 def client(address: Address, *options: str) -> List[str]:
-    """The command that starts ssh's client with these options; what the other side's shell is to run comes last.
+    """The command that starts ssh's client with these options; the command for the other side's shell comes last.
 
     ``$ARMNET_SSH_CONFIG`` names an ssh configuration to use instead of the user's.
     """
@@ -215,7 +217,7 @@ class _Connection:
         self._messages.close()
 
     def _write(self, data: bytes) -> None:
-        """Sends data. If the other side has gone, this is silent: what it said last can still be read."""
+        """Sends data. There is no error if the other side is gone: its last message can still be read."""
         with contextlib.suppress(BrokenPipeError):
             self._input.write(data)
             self._input.flush()
@@ -238,7 +240,9 @@ class _Connection:
             raise ConnectionLost(f"{self._name}: the connection was lost: {self._last_words(connected=True)}")
 
     def _more(self, deadline: float) -> bool:
-        """Waits for bytes, sending signs of life to the agent; False at the deadline or the end of the connection."""
+        """Waits for bytes, and sends keep-alive messages to the agent meanwhile; False at the deadline or the end of
+        the connection.
+        """
         while time.monotonic() < deadline:
             ready, _, _ = select.select([self._output], [], [], min(PING, max(0.0, deadline - time.monotonic())))
             if ready:

@@ -49,11 +49,11 @@ def _geometry(layer: Layer, param: Any, spatial: int) -> _Geometry:
 
 
 def _axis_and_spatial(layer: Layer, axis: int) -> Sequence[int]:
-    """The channel axis and the number of dimensions behind it; two if the shape is unknown."""
+    """The channel axis and the number of dimensions after it; two if the shape is unknown."""
     axis = layer.axis(axis)
     rank = layer.rank()
     spatial = 2 if rank is None else rank - axis - 1
-    layer.require(spatial >= 1, f"needs a dimension behind axis {axis}, the bottom's shape is {layer.dims()}")
+    layer.require(spatial >= 1, f"needs a dimension after axis {axis}, the bottom's shape is {layer.dims()}")
     return axis, spatial
 
 

@@ -40,7 +40,7 @@ def slice_(layer: Layer) -> None:
     ends = [*points, dims[axis] if dims and dims[axis] is not None else _END]
     layer.require(len(points) == count - 1, f"has {count} tops and {len(points)} slice points")
     rising = all(a < b for a, b in zip([0, *ends], ends))
-    layer.require(rising, f"slice points must rise within the bottom, got {points}")
+    layer.require(rising, f"slice points must ascend within the bottom, got {points}")
     for top, start, end in zip(layer.tops, [0, *points], [*points, _END]):
         bounds = [
             layer.constant(stem, np.array([n], np.int64))

@@ -39,7 +39,7 @@ def pooling(layer: Layer) -> None:
 
 
 def _attributes(param: Any, kernel: List[int], stride: List[int], pad: List[int]) -> Dict[str, Any]:
-    """ONNX's attributes. ONNX's pools drop windows that start behind the picture, as Caffe does if there is padding."""
+    """ONNX's attributes. ONNX's pools drop windows that start beyond the picture, as Caffe does if there is padding."""
     return {
         "kernel_shape": kernel,
         "strides": stride,

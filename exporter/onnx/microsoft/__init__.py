@@ -1,4 +1,4 @@
-"""onnxruntime's own operators that ONNX's can express, by family; ``definitions`` says how one is written."""
+"""onnxruntime's own operators that can be expressed by ONNX's, by family; ``definitions`` says how one is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""onnxruntime's own operators that ONNX's can express; they occur in files that onnxruntime has optimised.
+"""onnxruntime's own operators that can be expressed by ONNX's; they occur in files that onnxruntime has optimised.
 
     @defines("BiasGelu", "A B", "C")
     def bias_gelu(node: Node) -> Nodes:
@@ -35,7 +35,7 @@ _DEFINITIONS: Dict[Tuple[str, str], Tuple[Tuple[str, ...], Tuple[str, ...], Defi
 
 
 def definition(node: Node) -> Optional[Definition]:
-    """What a node of onnxruntime's stands for, or None if it is no such operator."""
+    """The definition of onnxruntime's node, or None if it is not such an operator."""
     if (node.domain, node.type) not in _DEFINITIONS:
         return None
     inputs, outputs, define = _DEFINITIONS[node.domain, node.type]

@@ -1,4 +1,4 @@
-"""Normalisation, and what stands before and behind it in a language network."""
+"""Normalisation, and the operators before and after it in a language network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _root_mean_square(node: Node, x: str, scale: str, output: str, inverse: int)
 
 @defines("SimplifiedLayerNormalization", "X scale", "Y inv_std_var", domain="")
 def simplified_layer_normalization(node: Node) -> Nodes:
-    """onnxruntime's, though it lies in ONNX's domain."""
+    """onnxruntime's operator, although it is in ONNX's domain."""
     return _root_mean_square(node, "X", "scale", "Y", 1)
 
 

@@ -44,7 +44,7 @@ def fused_gemm(node: Node) -> Nodes:
 
 
 def _turned(node: Node, index: int, name: str, turned: str) -> Nodes:
-    """A factor of FusedMatMul: the batch dimension moved behind the other leading ones, then the last two swapped."""
+    """A factor of FusedMatMul: the batch dimension moved after the other leading ones, then the last two swapped."""
     side = "AB"[index]
     rows_first, swapped = node.get_int(f"transBatch{side}", 0), node.get_int(f"trans{side}", 0)
     rank = node.rank(index)

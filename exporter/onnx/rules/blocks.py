@@ -1,4 +1,4 @@
-"""Weights of few bits in blocks, which stay packed: products by them, and rows that are gathered from them."""
+"""Weights of few bits in blocks, which stay packed: matrix products with them, and rows gathered from them."""
 
 from __future__ import annotations
 

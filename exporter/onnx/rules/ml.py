@@ -1,4 +1,4 @@
-"""Tabular models, domain ai.onnx.ml: what is no operator of the runtime's as it stands."""
+"""Tabular models, domain ai.onnx.ml: operators that the runtime does not have as they are."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def pool(node: Node) -> Operators:
 
 
 def _caffe_rounds_alike(kernels: List[int], strides: List[int], pads: List[int]) -> bool:
-    """Caffe pads both ends alike and drops a window that would start behind the image only if there is padding."""
+    """Caffe pads both ends alike, and drops a window that would start beyond the image only if there is padding."""
     heads, tails = pads[: len(kernels)], pads[len(kernels) :]
     return heads == tails and all(head or stride <= kernel for head, stride, kernel in zip(heads, strides, kernels))
 

@@ -36,7 +36,7 @@ def reduce(node: Node) -> Operators:
 
 @rule("ArgMax", "ArgMin")
 def position(node: Node) -> Operators:
-    """Where there are no elements Caffe2's position is 0, and ONNX has none."""
+    """If there are no elements, Caffe2's position is 0, and ONNX has none."""
     axes = from_the_front([node.get_int("axis", 0)], node.rank(0))
     if axes is None or node.get_int("select_last_index", 0):
         return [node.as_onnx()]

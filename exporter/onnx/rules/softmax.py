@@ -1,4 +1,4 @@
-"""Softmax and its kin. Before opset 13 they flattened their input to a matrix, as Caffe2 still does."""
+"""Softmax and its relatives. Before opset 13 they flattened their input to a matrix, as Caffe2's still do."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def mirror_pad(node: Node) -> None:
     blob, whole = node.input(0), _pairs(pads)
     cut = [(axis, before, after) for axis, (before, after) in enumerate(whole) if before or after]
     if min(pads, default=0) < 0 or len(whole) != node.known_rank(0):
-        raise ExportError(f"paddings must be a pair a dimension, none of them negative, they are {pads}")
+        raise ExportError(f"paddings must be one pair per dimension, none of them negative, they are {pads}")
     for axis, before, after in cut:
         ends = [_backwards(node, blob, axis, before - 1, None)] if before else []
         ends += [blob] + ([_backwards(node, blob, axis, -1, -after - 1)] if after else [])
@@ -192,7 +192,7 @@ def _pads(node: Node, first: bool) -> str:
     value, rank = node.value(1), node.rank(0)
     if value is not None:
         if value.ndim != 2 or value.shape[1] != 2 or (rank is not None and value.shape[0] != rank):
-            raise ExportError(f"paddings must be a pair a dimension, their shape is {value.shape}")
+            raise ExportError(f"paddings must be one pair per dimension, their shape is {value.shape}")
         if value.size and value.min() < 0:
             raise ExportError(f"paddings must not be negative, they are {value.tolist()}")
         rows = np.concatenate([value[:1], value[-1:], value[1:-1]]) if first else value

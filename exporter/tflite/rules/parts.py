@@ -118,7 +118,7 @@ def _lies_before(node: Node, axis: int, start: int) -> bool:
 
 
 def _from_front(node: Node, axis: int, start: int) -> int:
-    """The position of a start that may count from the end of its dimension or lie behind it."""
+    """The position of a start that may count from the end of its dimension or lie beyond it."""
     if start == 0:
         return 0
     size = node.known_dims(0)[axis]
@@ -169,7 +169,7 @@ def _picked(node: Node, index: int, places: str, masked: List[bool], instead: Ar
 
 
 def _next_of(node: Node, starts: str, ends: str, shrinks: Array) -> str:
-    """The ends; where a single index is meant, the position behind the start."""
+    """The ends; for a single index, the position after the start."""
     after, last, behind, chosen = (node.between(stem) for stem in ("after", "last", "behind", "ends"))
     node.add("Add", [starts, node.constant("one", np.ones((), np.int64))], [after])
     node.add("EQ", [after, node.constant("zero", np.zeros((), np.int64))], [last])

@@ -107,5 +107,5 @@ def quantize(node: Node) -> None:
 def dequantize(node: Node) -> None:
     quantization = node.quantization(0)
     if quantization is not None and quantization.per_channel:
-        raise ExportError("one scale a channel is not supported here")
+        raise ExportError("one scale per channel is not supported here")
     node.add("Dequantize", [node.input(0)], [node.output()], domain=DOMAIN, **of_input(node, 0))

@@ -65,7 +65,7 @@ def _one_part(node: Node, index: int, place: int) -> str:
 
 @complex_rule("RESHAPE")
 def reshape(node: Node) -> None:
-    """The new shape, which is an input or an option, and behind it the two parts."""
+    """The new shape, which is an input or an option, followed by the dimension of the two parts."""
     shape = node.constant_integers(1) if node.has(1) else node.option_integers("new_shape")
     if shape is not None and 0 not in shape:
         return reshaped(node, [*shape, _PARTS])

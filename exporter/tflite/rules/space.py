@@ -93,7 +93,7 @@ def _computed(node: Node, type: str, **arguments: float) -> None:
 
 
 def _behind_batch(node: Node) -> List[int]:
-    """The dimensions of input 0 behind the batch, all known. ExportError if one is 0."""
+    """The dimensions of input 0 after the batch, all known. ExportError if one is 0."""
     sizes = [n for n in (node.dims(0) or ())[1:] if n is not None]
     if 0 in sizes:
         raise ExportError(f"the sizes of {node.tensor(0).name!r} must be positive, its shape is {node.dims(0)}")

@@ -59,7 +59,7 @@ def _hybrid(
 
 
 def _spread(node: Node, channels: int, sizes: Sequence[int], strides: Sequence[int]) -> str:
-    """The pictures, channels first, each of whose pixels has zeros beneath and beside it."""
+    """The pictures, channels first, with zeros below and beside each pixel."""
     apart, wide, spread = (node.between(stem) for stem in ("apart", "wide", "spread"))
     (h, w), (down, right) = sizes, strides
     shapes = [[-1, channels, h, 1, w, 1], [-1, channels, h * down, w * right]]

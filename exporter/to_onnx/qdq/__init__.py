@@ -1,8 +1,9 @@
 """TFLite's operators on integers in ONNX's QDQ form: DequantizeLinear, an operator on floats, QuantizeLinear.
 
-That is how ONNX's tools say integers, and what runtimes compute fast. They round once, in float32, so a result may be
-one step of its scale away from TFLite's; ``rules/tflite.py`` says the same operators to the last bit, with many nodes.
-Operators that have no rule here, such as those that only move integers, are translated by the rules there.
+ONNX's tools write integer networks in this form, and runtimes compute it fast. They round once, in float32, so a result
+may differ from TFLite's by one step of its scale; ``rules/tflite.py`` translates the same operators to the last bit,
+with many nodes. Operators that have no rule here, such as those that only move integers, are translated by the rules
+there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def operand(call: Call, index: int = 0, what: str = "X", name: str = "") -> str:
 
 
 def elementwise(call: Call, function: Callable[..., str], whats: Sequence[str] = "X") -> str:
-    """The integers that a function of the floats of all inputs gives; pictures keep their channels where they are."""
+    """The integers for a function of the floats of all inputs; pictures keep their order of dimensions."""
     first = pictures(call)
     y = result(call, function(*(operand(call, i, what, first[i] if first else "") for i, what in enumerate(whats))))
     return call.channels_last(y, call.rank()) if first else y
@@ -51,7 +52,7 @@ def integers(call: Call, name: str, of: Affine, dtype: Any) -> str:
 
 
 def result(call: Call, name: str, dtype: Any = None) -> str:
-    """The integers of the output, limited by its fused activation, which the range of the dtype mostly does."""
+    """The integers of the output, limited by its fused activation; mostly the range of the dtype does this."""
     dtype = dtype or call.dtype()
     y = affine(call.op, "Y", dtype)
     low, high = activation_range(call.op, dtype, y)

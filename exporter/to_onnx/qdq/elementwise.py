@@ -66,7 +66,7 @@ def binary(call: Call) -> Results:
 
 @rule("tflite.QuantizedPRelu")
 def p_relu(call: Call) -> Results:
-    """Of a picture whose channels are at hand first, constant slopes have them first, too."""
+    """If the picture is available with its channels first, constant slopes have them first, too."""
     slopes, first = call.value(1), call.graph.channels_first.get(call.x)
     if first is None or slopes is None:
         return elementwise(call, lambda a, b: call.node("PRelu", a, b), "AB")
@@ -90,7 +90,7 @@ def average_pool(call: Call) -> Results:
 
 @rule("tflite.QuantizedMaxPool")
 def max_pool(call: Call) -> Results:
-    """ONNX has it on bytes and on floats; on floats, integers of 16 bits stay themselves."""
+    """ONNX has it on bytes and on floats; integers of 16 bits are exact as floats."""
     if call.dtype() != np.int16:
         return pool_bytes(call)
     x = reals(call, call.channels_first(call.x, RANK), _ITSELF, call.dtype())

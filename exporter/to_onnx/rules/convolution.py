@@ -65,7 +65,7 @@ def _quotient(call: Call, number: str, strides: List[int]) -> str:
 
 
 def _within(call: Call, start: str, image: str, heads: List[int], stride: str) -> str:
-    """The start of the last window; if there is head padding, no window starts behind the picture."""
+    """The start of the last window; if there is head padding, no window starts beyond the picture."""
     beyond = call.node("GreaterOrEqual", start, call.node("Add", image, call.ints(*heads)))
     dropped = call.node("And", beyond, call.constant([pad > 0 for pad in heads], np.bool_))
     return call.node("Sub", start, call.node("Where", dropped, stride, call.ints(0)))

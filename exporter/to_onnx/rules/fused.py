@@ -22,7 +22,7 @@ def fused(call: Call) -> Results:
 
 @rule("onnx.Attention")
 def attention(call: Call) -> Results:
-    """Spelled out where it is no more than products with a softmax: older runtimes lack the operator."""
+    """Written as products with a softmax if that is all it is: older runtimes lack the operator."""
     parts = spelled(call.op)
     if parts is None or (call.has(3) and not _is_one_number_a_key(call)):
         return as_it_is(call)

@@ -90,7 +90,7 @@ def filter_(call: Call) -> Results:
 
 @rule("tflite.DynamicUpdateSlice")
 def dynamic_update_slice(call: Call) -> Results:
-    """The update in zeros of X's shape, and ones in the same place, which say where it counts."""
+    """The update placed in zeros of X's shape, and ones in the same place that mark where it counts."""
     update, start = call.input(1), call.node("Cast", call.input(2), to=np.dtype(np.int64))
     room = call.node("Sub", call.node("Shape", call.x), call.node("Shape", update))
     head = call.node("Max", call.node("Min", start, room), call.constant(0, np.int64))

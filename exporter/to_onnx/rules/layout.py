@@ -234,7 +234,7 @@ def split(call: Call) -> Results:
 
 @rule("Slice")
 def slice_(call: Call) -> Results:
-    """Negative bounds count from one position behind the end: -1 is the end itself."""
+    """Negative bounds count from one position after the end: -1 is the end itself."""
     if call.has(1):
         values = [call.value(1), call.value(2)]
         if values[0] is None or values[1] is None:

@@ -92,7 +92,7 @@ def resize(call: Call) -> Results:
 
 @rule("onnx.DequantizeLinear")
 def dequantize(call: Call) -> Results:
-    """onnxruntime knows no scales of another type than the result's."""
+    """onnxruntime accepts only scales of the result's type."""
     result = dtype_of(call.op.get_int("output_dtype", 0))
     if result is None or call.dtype(1) == result:
         return as_it_is(call, output_dtype=None)

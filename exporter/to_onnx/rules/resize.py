@@ -15,7 +15,7 @@ def _scales(call: Call, names: Sequence[str]) -> Tuple[float, ...]:
     if call.has(1):
         value = call.value(1)
         if value is None:
-            raise ExportError("scales that are computed round otherwise in ONNX")
+            raise ExportError("computed scales are rounded differently in ONNX")
         return tuple(float(scale) for scale in value)
     return tuple(call.op.get_float(name, 1.0) for name in names)
 

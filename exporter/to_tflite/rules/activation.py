@@ -100,7 +100,7 @@ def leaky_relu(call: Call) -> Results:
 
 @rule("Elu", "onnx.Elu")
 def elu(call: Call) -> Results:
-    """TFLite's has alpha = 1; for another, the negative part is multiplied."""
+    """TFLite's has alpha = 1; for any other, the negative part is multiplied."""
     x, alpha = call.as_held(), call.op.get_float("alpha", 1.0)
     if alpha == 1:
         return kept(call, call.same_shape("ELU", x))
@@ -214,7 +214,7 @@ def exponential(call: Call) -> Results:
 
 @rule("PRelu", "onnx.PRelu")
 def p_relu(call: Call) -> Results:
-    """Caffe2 has one slope a channel, ONNX's slopes broadcast; TFLite's lack the batch."""
+    """Caffe2 has one slope per channel, ONNX's slopes broadcast; TFLite's have no batch dimension."""
     slope, order, rank = call.constant_value(1, "the slope"), call.order(), call.spec().ndim
     if call.op.domain != "onnx" and slope.size > 1:
         axis = rank - 1 if call.op.get_str("order", "NCHW") == "NHWC" else 1

@@ -79,7 +79,9 @@ def power(call: Call) -> Results:
 
 @rule("Sum", "onnx.Sum", "Max", "onnx.Max", "Min", "onnx.Min", "SumRelu", "Mean", "onnx.Mean")
 def variadic(call: Call) -> Results:
-    """One operator a pair of inputs. To Caffe2's Max and Min, inputs of as many elements have the first one's shape."""
+    """One operator per pair of inputs. Caffe2's Max and Min take inputs with the same number of elements as if they had
+    the first one's shape.
+    """
     type = {"Max": "MAXIMUM", "Min": "MINIMUM"}.get(call.op.type, "ADD")
     indices = list(range(len(call.operands)))
     order = call.joint_order(indices)

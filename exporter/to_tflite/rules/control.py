@@ -1,6 +1,6 @@
 """Branches and loops, whose nets become further graphs of the model.
 
-TFLite's graphs see nothing of the graph around them: the blobs that a net takes from there become its inputs.
+TFLite's graphs cannot read blobs of the graph around them: those that a net reads become its inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIP, _GOES_ON = TensorSpec((), np.int64), TensorSpec((), np.bool_)
 
 
 def _captured(call: Call, nets: Sequence[NetDef]) -> Tuple[Dict[str, Operand], List[str]]:
-    """What the nets take from the net around them; the names of what is no constant."""
+    """What the nets read from the net around them: the names, without constants."""
     names = dict.fromkeys(name for net in nets for name in net.captures())
     found = {name: call.translator.blobs[name] for name in names if name in call.translator.blobs}
     return found, [name for name, operand in found.items() if operand.spec.value is None]
@@ -100,7 +100,7 @@ def _results(call: Call, type: str, inputs: List[int], options: Dict[str, int]) 
 
 @rule("onnx.Loop")
 def loop(call: Call) -> Results:
-    """The state is the number of the iteration, the condition, what is carried, and what is taken from around."""
+    """The state is the number of the iteration, the condition, the carried blobs, and the blobs from the net around."""
     body = call.op.get_net("body")
     carried = list(range(2, len(call.operands)))
     if len(body.external_output) != 1 + len(carried):
@@ -126,7 +126,7 @@ def loop(call: Call) -> Results:
 
 
 def _goes_on(call: Call, state: Sequence[Tuple[str, TensorSpec]], seen: Dict[str, Operand], counted: bool) -> int:
-    """The graph that says whether there is another iteration; a loop without a condition at first has none at all."""
+    """The graph that says whether there is another iteration; a loop without an initial condition has none at all."""
     inner = _Inner(call, f"{call.op.output[0]}_condition", state, seen)
     graph, (trip, goes_on) = inner.graph, inner.graph.built.inputs[:2]
     if not counted:

@@ -57,10 +57,10 @@ def in_two(window: Window) -> Window:
 
 
 def padded(call: Call, x: int, window: Window, value: Union[float, Literal["zero"], None] = "zero") -> Tuple[int, int]:
-    """A picture padded for a window, and TFLite's word for the padding that is left to do.
+    """A picture padded for a window, and TFLite's word for the padding that is left to the operator.
 
-    value: what explicit padding holds, as it is stored, or "zero" for the real number 0; None: no padding may be added,
-    and ExportError if it is needed.
+    value: the stored value of explicit padding, or "zero" for the real number 0; None: no padding may be added,
+    ExportError if it is needed.
     """
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel)]
     needed = [
@@ -112,7 +112,7 @@ def filters_last(weights: Array, last: bool) -> Array:
 
 @rule("Conv", "Conv1D", "Conv2D", "ConvRelu", "onnx.Conv", "tflite.HybridConv", "tflite.HybridDepthwiseConv")
 def conv(call: Call) -> Results:
-    """Also of 8-bit weights with floats, of which the kernel makes integers."""
+    """Also for 8-bit weights with floats, which the kernel quantises."""
     convolution = (hybrid_convolution if call.op.domain == "tflite" else convolution_of)(
         call.op, call.spec(0), call.spec(1)
     )

@@ -25,7 +25,7 @@ def max_pool(call: Call) -> Results:
 
 
 def _lowest(call: Call, x: int) -> Optional[float]:
-    """The least number of a tensor's type; None for integers of which it is not known yet what they stand for."""
+    """The lowest number of a tensor's type; None for integers whose scale is not known yet."""
     dtype, scaled = call.graph[x].dtype, call.graph[x].quantization is not None
     if dtype.kind == "f":
         return float(np.finfo(dtype).min)
@@ -38,7 +38,7 @@ def _size(window: Window) -> Dict[str, Any]:
 
 @rule("AveragePool", "AveragePool1D", "AveragePool2D", "onnx.AveragePool")
 def average_pool(call: Call) -> Results:
-    """TFLite divides by the pixels inside the picture. Where others count, a product corrects the quotient."""
+    """TFLite divides by the number of pixels inside the picture. If others count, too, a product corrects this."""
     pool = pool_of(call.op, call.spec())
     picture, window = picture_of(call, pool.channels_last), in_two(pool.window)
     shape = (pool.batch, *window.output, pool.channels)

@@ -1,8 +1,9 @@
-"""ONNX's operators on 8-bit integers. What they read besides integers becomes the scales of tensors.
+"""ONNX's operators on 8-bit integers. Their inputs of scales and zero points become the scales of tensors.
 
-TFLite rounds in another way: a result may be one step away. Its kernels with a scale for each filter compute on int8
-alone, so uint8 is moved by 128 before them and back behind them; both vanish where only such operators read it. Weights
-of uint8 that are no int8 without their zero point are for its older kernels, which have one scale and compute on uint8.
+TFLite rounds in another way, so a result may be one step off. Its kernels with a scale for each filter compute only on
+int8, so uint8 is shifted by 128 before them and back after them; both shifts vanish if only such operators read the
+tensor. If weights of uint8 minus their zero point do not fit into int8, TFLite's older kernels take them, which have
+one scale and compute on uint8.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _FROM_0_TO_1 = Quantization((1 / 256,), (-128,))  # what TFLite prescribes for S
 
 
 def _scale(call: Call, index: int, shift: int = 0) -> Quantization:
-    """The scale at an input, with the zero point behind it."""
+    """The scale at this input, with the zero point at the next one."""
     scale = call.constant_value(index, "the scale")
     zero = call.constant_value(index + 1, "the zero point") if call.has(index + 1) else np.zeros(1, np.int8)
     if scale.size != 1 or zero.size != 1:
@@ -46,7 +47,7 @@ def _scale(call: Call, index: int, shift: int = 0) -> Quantization:
 
 
 def _shift(dtype: Any) -> int:
-    """What is added to a zero point when numbers become int8."""
+    """The number to add to a zero point when integers become int8."""
     if dtype not in _BYTES:
         raise ExportError(f"TFLite has no such operator on {dtype}")
     return -128 if dtype == _UINT8 else 0
@@ -64,11 +65,14 @@ def _signed(call: Call, tensor: int, scale: int) -> int:
 
 
 def _state(call: Call, tensor: int, scale: int) -> None:
-    """Gives a tensor the scale at an input. ExportError if it has another one: TFLite's tensors have one scale, whoever
-    reads them."""
+    """Gives a tensor the scale at an input. ExportError if it has another one: a tensor of TFLite has one scale for all
+    its readers.
+    """
     held, wanted = call.graph[tensor], _scale(call, scale)
     if held.quantization not in (None, wanted):
-        raise ExportError("it reads integers by another scale than they were written or are read by elsewhere")
+        raise ExportError(
+            "it reads integers with another scale than they were written with, or are read with elsewhere"
+        )
     held.quantization = wanted
 
 
@@ -80,12 +84,12 @@ def _rescaled(call: Call, tensor: int, wanted: Quantization) -> int:
 
 
 def _wanted(call: Call, index: int) -> Quantization:
-    """The scale of the output, which stands at an input, as int8 has it."""
+    """The scale of the output, which is given at this input, for the output as int8."""
     return _scale(call, index, _shift(call.outputs[0].dtype))
 
 
 def _stated(call: Call, tensor: int) -> int:
-    """A tensor of int8 as the type that the output has."""
+    """A tensor of int8 in the type of the output."""
     of = call.graph[tensor].quantization
     if call.outputs[0].dtype == _INT8 or of is None:
         return tensor
@@ -114,7 +118,8 @@ def dequantize(call: Call) -> Results:
 
 def _weights(call: Call, index: int, filters: int, axis: int) -> Tuple[Array, Quantization]:
     """Constant weights as int8 whose zero points are 0, and their scales along the filters; as uint8 with one scale and
-    one zero point if they are no int8."""
+    one zero point if they do not fit into int8.
+    """
     stored = call.constant_value(index, "the weights").astype(np.int16)
     scales = call.constant_value(index + 1, "the scale").astype(np.float32)
     zero = call.constant_value(index + 2, "the zero point").astype(np.int16) if call.has(index + 2) else np.zeros(1)
@@ -123,8 +128,8 @@ def _weights(call: Call, index: int, filters: int, axis: int) -> Tuple[Array, Qu
     if centred.size and not -128 <= int(centred.min()) <= int(centred.max()) <= 127:
         if not scales.size == zero.size == 1 or {call.spec().dtype, call.outputs[0].dtype} != {_UINT8}:
             raise ExportError(
-                "the weights, less their zero points, are no int8, and TFLite's other kernels have one scale and "
-                "compute on uint8: quantise the network with weights of int8"
+                "the weights minus their zero points do not fit into int8, and TFLite's other kernels have one scale "
+                "and compute on uint8: quantise the network with weights of int8"
             )
         up = -int(np.iinfo(call.spec(index).dtype).min)
         moved = Quantization((float(scales.reshape(())),), (int(zero.reshape(())) + up,))
@@ -152,7 +157,7 @@ def _read(call: Call, tensor: int, weights: Array) -> int:
 def _sums(
     call: Call, type: str, inputs: Sequence[int], shape: Sequence[int], weights: Array, y: int, options: Any = ()
 ) -> int:
-    """What an operator makes of such weights, in the type that the output has. y: the input that is its scale."""
+    """The result of an operator with such weights, in the type of the output. y: the input with the output's scale."""
     wanted = _wanted(call, y) if weights.dtype == _INT8 else _scale(call, y)
     found = call.emit(type, inputs, shape, weights.dtype, wanted, **dict(options))
     return _stated(call, found) if weights.dtype == _INT8 else found
@@ -192,7 +197,7 @@ def mat_mul(call: Call) -> Results:
 @rule("com.microsoft.QGemm")
 def gemm(call: Call) -> Results:
     if not call.has(7) or call.op.get_float("alpha", 1.0) != 1.0 or call.op.get_bool("transA"):
-        raise ExportError("TFLite's layers on integers give integers, and do not scale or transpose what they read")
+        raise ExportError("TFLite's layers on integers give integers, and do not scale or transpose their inputs")
     weights = transposed(call.op, np.zeros((1, 1)), call.constant_value(3, "the weights"))[1]
     bias = call.constant_value(6, "the bias") if call.has(6) else np.zeros(1, np.int32)
     if bias.size not in (1, weights.shape[1]):
@@ -201,7 +206,7 @@ def gemm(call: Call) -> Results:
 
 
 def _connected(call: Call, matrix: Array, y: int, bias: Optional[Array]) -> Results:
-    """matrix: constant, (K, M). y: the input that is the scale of the output."""
+    """matrix: constant, (K, M). y: the input with the output's scale."""
     count = matrix.shape[1]
     centred, scales = _weights(call, 3, count, 0 if call.op.get_bool("transB") else 1)
     filters = centred if call.op.get_bool("transB") else centred.T

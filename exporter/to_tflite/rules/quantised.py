@@ -182,7 +182,9 @@ def conv(call: Call) -> Results:
 
 @rule("tflite.QuantizedConvTranspose")
 def conv_transpose(call: Call) -> Results:
-    """TFLite has no uint8 with a scale for each filter: it is moved by 128 before the operator and back behind it."""
+    """TFLite has no uint8 with a scale for each filter: numbers are shifted by 128 before the operator and back after
+    it.
+    """
     strides, y, stored = call.op.get_ints("strides"), quantization_of(call, "Y"), call.constant_value(1, "the weights")
     moved = stored.dtype == np.uint8 and len(call.op.get_floats("W_scales")) > 1
     x, shape = _plainly(call), call.outputs[0].shape
@@ -214,7 +216,7 @@ def _signed_weights(call: Call, stored: Array) -> int:
     """Weights of uint8 as int8 whose zero points are 0, with a scale along the filters."""
     centred, scales = stored.astype(np.int16) - call.op.get_int("W_zero_point", 0), call.op.get_floats("W_scales")
     if centred.size and not -MIDDLE <= int(centred.min()) <= int(centred.max()) < MIDDLE:
-        raise ExportError("the weights, less their zero point, are no int8")
+        raise ExportError("the weights minus their zero point do not fit into int8")
     of = Quantization(tuple(scales), (0,) * len(scales))
     return call.graph.constant(centred.astype(np.int8), call.op.input[1], of)
 
@@ -312,7 +314,7 @@ def l2_normalize(call: Call) -> Results:
 
 @rule("tflite.HybridFullyConnected")
 def hybrid(call: Call) -> Results:
-    """The kernel makes integers of the inputs; see ``convolution.conv`` for convolutions."""
+    """The kernel quantises the inputs; see ``convolution.conv`` for convolutions."""
     weights = call.constant_value(1, "the weights")
     inputs = [call.take(), scaled_weights(call, weights, 0), *([call.take(2)] if call.has(2) else [])]
     options: Dict[str, Any] = {

@@ -27,7 +27,7 @@ def reduced(call: Call, kind: str, axes: Sequence[int], keepdims: bool, x: Optio
 
 
 def _without(order: Order, axes: Sequence[int]) -> Order:
-    """The order of the dimensions that are left, which are counted anew."""
+    """The order of the dimensions that are left, renumbered."""
     left = [axis for axis in order if axis not in axes]
     return tuple(sorted(left).index(axis) for axis in left)
 

@@ -1,4 +1,6 @@
-"""Resizing of pictures. What TFLite's kernels would read is computed, and compared with what the operator reads."""
+"""Resizing of pictures. The pixels that TFLite's kernels would read are computed and compared with those that the
+operator reads.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def resized(call: Call, axes: Sequence[Resampled], last: bool) -> Operand:
     image = order[1:-1]
     moved = [one for one in axes if not _is_copy(one, call.spec().shape[one.axis])]
     if rank != 4 or any(one.axis not in image or one.outside is not None for one in moved):
-        raise ExportError("TFLite resizes the height and width of pictures alone")
+        raise ExportError("TFLite resizes only the height and width of pictures")
     type = "RESIZE_NEAREST_NEIGHBOR" if all(one.weights is None for one in moved) else "RESIZE_BILINEAR"
     sizes = [call.outputs[0].shape[axis] for axis in image]
     for options in _CHOICES:
@@ -63,7 +65,9 @@ def _gathered(call: Call, axes: Sequence[Resampled]) -> Operand:
 
 
 def _reads_the_same(one: Resampled, size: int, type: str, options: Dict[str, bool]) -> bool:
-    """Whether TFLite's kernel makes each output of the same pixels. Source: reference/resize_bilinear.h and others."""
+    """Whether TFLite's kernel computes each output from the same pixels. Source: reference/resize_bilinear.h and
+    others.
+    """
     half, aligned = options.get("HalfPixelCenters", False), options.get("AlignCorners", False)
     scale = np.float32(size) / np.float32(one.size)
     if aligned and one.size > 1:

@@ -1,1 +1,1 @@
-"""Passes that replace operators that spell out a formula by the one operator that computes it."""
+"""Passes that replace several operators that compute a formula by the one operator for it."""

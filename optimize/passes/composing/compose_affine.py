@@ -1,8 +1,8 @@
-"""Consecutive scales and shifts by channel become one batch normalisation, where no layer takes them up.
+"""Consecutive scales and shifts by channel become one batch normalisation if they cannot be folded into a layer.
 
     s2 (s1 x + t1) + t2 = (s1 s2) x + (s2 t1 + t2)
 
-The mean is 0 and the variance 1. The operators behind it can be fused with a batch normalisation.
+Its mean is 0 and its variance 1. The operators after it can be fused with a batch normalisation.
 """
 
 from __future__ import annotations

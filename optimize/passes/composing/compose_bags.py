@@ -162,7 +162,7 @@ class _Body(Body):
     def _reduction(self, name: str) -> OperatorDef:
         op = self.source(name, REDUCTIONS)
         if len(op.input) < 2 or self.program.integer(op.input[1]) != 0 or not op.get_bool("keepdims", True):
-            raise Refusal("it does not reduce the first dimension alone")
+            raise Refusal("it does not reduce just the first dimension")
         return op
 
     def _slice(self, name: str) -> OperatorDef:
@@ -187,7 +187,7 @@ class _Body(Body):
         op = self._slice(name)
         ahead = self._ahead(op.input[1])
         if self._ahead(op.input[2]) != ahead + 1:
-            raise Refusal("a bag does not begin and end where vectors say")
+            raise Refusal("the bounds of a bag do not come from vectors")
         return _Limit(self.around(op.input[0], 1), ahead)
 
     def _ahead(self, name: str) -> int:
@@ -199,7 +199,7 @@ class _Body(Body):
             return self._ahead(op.input[0])
         step = self._number(op.input[1])
         if step is None or step < 0:
-            raise Refusal("a bag does not begin and end where vectors say")
+            raise Refusal("the bounds of a bag do not come from vectors")
         return self._ahead(op.input[0]) + step
 
     def _number(self, name: str) -> Optional[int]:

@@ -39,8 +39,9 @@ def _compose(program: Program, x: str, w: str, product: OperatorDef, bias: str, 
 
 
 def _pays_to_turn(rows: Sequence[Optional[int]], matrix: Array) -> bool:
-    """Whether the product of one row with many short rows of weights is faster with these as few long ones: BLAS reads
-    weights from memory in runs of their rows."""
+    """Whether the product of one row with a matrix of many short rows is faster with the matrix transposed, so that its
+    rows are few and long: BLAS reads weights from memory row by row.
+    """
     terms, width = matrix.shape
     return all(size == 1 for size in rows) and terms >= LONGER * width and matrix.nbytes >= FAR
 
@@ -52,7 +53,7 @@ def _has_axes(product: OperatorDef) -> bool:
 def _vector(bias: Optional[Array], width: int, ndim: int, w: Array) -> Array:
     """The bias as one number for each column of the product."""
     if bias is None or bias.dtype != w.dtype or bias.ndim > ndim:
-        raise Refusal("the bias has not the dtype of the weights, or more dimensions than the product")
+        raise Refusal("the bias has another dtype than the weights, or more dimensions than the product")
     if bias.size not in (1, width) or (bias.size == width > 1 and bias.shape[-1] != width):
         raise Refusal(f"the bias of shape {bias.shape} is not one number for each column")
     vector: Array = np.broadcast_to(bias.reshape(-1), (width,)).copy()

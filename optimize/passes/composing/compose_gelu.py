@@ -1,4 +1,4 @@
-"""Arithmetic that spells out GELU becomes that operator.
+"""Arithmetic that computes GELU becomes that operator.
 
 x (1 + erf(x / sqrt(2))) / 2        x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
 """

@@ -1,4 +1,4 @@
-"""Arithmetic that spells out HardSigmoid or HardSwish becomes that operator.
+"""Arithmetic that computes HardSigmoid or HardSwish becomes that operator.
 
 clip(x + 3, 0, 6) / 6 = HardSigmoid(x)        x clip(x + 3, 0, 6) / 6 = HardSwish(x)
 """
@@ -28,7 +28,7 @@ def _to_hard_swish(program: Program, x: str, last: OperatorDef, **inner: Operato
 
 
 def require_same_shape(program: Program, x: str, last: OperatorDef, *inner: OperatorDef) -> None:
-    """Refusal if the result has, or may have, more dimensions than ``x``: the numbers may bring some of their own."""
+    """Refusal if the result has, or may have, more dimensions than ``x``: the constants may add some."""
     values = [program.value(name) for op in (last, *inner) for name in op.input if name in program.weights]
     if all(value is not None and value.ndim == 0 for value in values):
         return

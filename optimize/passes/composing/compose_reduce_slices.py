@@ -1,8 +1,8 @@
-"""Makes one operator of a loop that reduces one slice of rows a trip.
+"""A loop that reduces one slice of rows in each trip becomes one operator.
 
-So PyTorch's older exporter writes EmbeddingBag: a trip takes the start and the end of a bag out of two vectors by its
-number, cuts the bag out of the indices, picks these rows of the table, multiplies them by weights if there are any, and
-gives their sum, mean or maximum.
+PyTorch's older exporter writes EmbeddingBag as such a loop. Trip i takes the start and the end of bag i from two
+vectors, cuts the bag out of the indices, picks these rows of the table, multiplies them by weights if there are any,
+and gives their sum, mean or maximum.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class _Body(Body):
     """A body that reduces slices."""
 
     def reduction(self) -> Tuple[str, List[str]]:
-        """The reduction, and the blobs around the loop: rows, starts, ends, and indices and weights where there are."""
+        """The reduction and the blobs from around the loop that it reads: rows, starts, ends; indices, weights if
+        present.
+        """
         op = self.source(self.loop.scanned[0], REDUCTIONS)
         if len(op.input) < 2 or self.program.integer(op.input[1]) != 0 or op.get_bool("keepdims", True):
-            raise Refusal("it does not reduce the first dimension alone")
+            raise Refusal("it does not reduce just the first dimension")
         name, weights = op.input[0], ""
         limits: Dict[str, Tuple[str, str]] = {}
         if self.makes(name, _PRODUCTS):
@@ -59,17 +61,17 @@ class _Body(Body):
         if len(set(limits.values())) > 1:
             raise Refusal("the weights are of other rows")
         if weights and not self._are_as_many(weights, indices or x):
-            raise Refusal(f"{weights!r} may have another number of rows than what it is for")
+            raise Refusal(f"{weights!r} may have another number of rows than the blob that it multiplies")
         rest = [indices, weights] if weights else [indices] if indices else []
         return REDUCTIONS[op.full_type], [x, *limits["rows"], *rest]
 
     def _are_as_many(self, *names: str) -> bool:
-        """Whether the blobs are known to have as many rows, whatever open sizes are. Slices of others end elsewhere."""
+        """Whether the blobs have equally many rows for all open sizes. Otherwise a slice may end elsewhere."""
         choices = zip(*map(self.program.specs, names))
         return all(None not in specs and len({spec.shape[0] for spec in specs if spec}) == 1 for specs in choices)
 
     def _slice(self, name: str, ndim: Optional[int] = None) -> Tuple[str, Tuple[str, str]]:
-        """What is cut along its first dimension, of ``ndim``, and the vectors of its starts and ends."""
+        """The blob of ``ndim`` dimensions that is cut along its first one, and the vectors of starts and ends."""
         op = self.source(name, {"onnx.Slice"})
         axes = op.input[3] if len(op.input) > 3 else ""
         if len(op.input) > 4 or (axes and self.program.integer(axes) != 0):
@@ -77,14 +79,14 @@ class _Body(Body):
         return self.around(op.input[0], ndim), (self._limit(op.input[1]), self._limit(op.input[2]))
 
     def _limit(self, name: str) -> str:
-        """The vector of which a trip takes the element of its number."""
+        """The vector from which trip i takes element i."""
         op = self.source(self._column(name, 0), _GATHERS)
         if op.get_int("axis", 0) or op.input[1] != self.loop.trip:
-            raise Refusal("a slice does not begin and end where vectors say")
+            raise Refusal("the bounds of a slice do not come from vectors")
         return self.around(op.input[0], 1)
 
     def _column(self, name: str, axis: int) -> str:
-        """What is given one more dimension, at this place."""
+        """The blob to which one dimension is added, at this place."""
         op = self.source(name, {"ExpandDims"})
         if list(op.get_ints("dims")) != [axis]:
             raise Refusal("a dimension is added elsewhere")

@@ -1,6 +1,6 @@
-"""Consecutive permutations of dimensions become one, or vanish where they cancel.
+"""Consecutive permutations of dimensions become one, or vanish if they cancel.
 
-So does one of three dimensions for which the leading ones were joined, and are taken apart behind it.
+A reshape to three dimensions, a permutation and a reshape back also become one permutation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TYPES = {"Transpose", "NCHW2NHWC", "NHWC2NCHW"}
 def permutation(program: Program, op: OperatorDef) -> Optional[Tuple[int, ...]]:
     """The input's dimension that each of the output's comes from.
 
-    None where their number is not known or depends on sizes that the net leaves open.
+    None if their number is not known or depends on sizes that the net leaves open.
     """
     if op.type == "Transpose" and op.get_ints("axes"):
         return op.get_ints("axes")
@@ -62,7 +62,7 @@ def _compose(program: Program, x: str, first: OperatorDef, second: OperatorDef) 
 
 
 def _turn_whole(program: Program, x: str, joined: OperatorDef, turn: OperatorDef, apart: OperatorDef) -> Rewrite:
-    """(..., S, D) to (B, S, D), turned, to (..., D, S)."""
+    """(..., S, D) reshaped to (B, S, D), transposed to (B, D, S), reshaped to (..., D, S)."""
     dims = program.dims(x)
     if dims is None or len(dims) < 2 or turn.get_ints("axes") != (0, 2, 1):
         raise Refusal("it does not turn matrices")

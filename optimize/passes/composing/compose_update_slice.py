@@ -1,7 +1,7 @@
-"""Makes one operator of what writes a block into a blob by the index of each of its elements.
+"""Operators that write a block into a blob by the index of each element become one operator.
 
-So PyTorch's older exporter says ``x[:, 1:, 1:] = y``: a ScatterND whose indices are ranges, expanded to the block. They
-take many times the memory of the block itself.
+PyTorch's older exporter writes ``x[:, 1:, 1:] = y`` in this way: a ScatterND whose indices are ranges, expanded to the
+block. The indices take many times the memory of the block.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _columns(program: Program, name: str, block: Sequence[int]) -> List[Array]:
 
 
 def _start(values: Array, axis: int, block: Sequence[int]) -> int:
-    """The first index, if each is one more than the one before along the axis of a block, and the same along others."""
+    """The first index, if indices grow by one along this axis of the block and are constant along all others."""
     wanted = np.arange(block[axis]).reshape((-1, *(1,) * (len(block) - axis - 1)))
     start = int(values.flat[0]) if values.size else 0
     if not np.all(values - start == wanted):
@@ -67,7 +67,7 @@ def _start(values: Array, axis: int, block: Sequence[int]) -> int:
 
 
 def _spread(program: Program, name: str, block: Sequence[int]) -> Array:
-    """The constant of which a column of indices holds copies, by the rules of broadcasting."""
+    """The constant that is broadcast to a column of indices."""
     view = source(program, name)
     schema = None if view is None else find(view)
     if view is None or schema is None or not schema.view or program.dims(view.input[0]) != tuple(block):

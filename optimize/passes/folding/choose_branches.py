@@ -1,6 +1,6 @@
-"""Puts the operators of a branch in the place of an If whose condition is known.
+"""Replaces an If whose condition is known by the operators of the branch that runs.
 
-So PyTorch's older exporter writes ``squeeze(dim)``: an If that asks whether the dimension is 1. Behind it shapes are
+PyTorch's older exporter writes ``squeeze(dim)`` as an If that asks whether the dimension is 1. Shapes after it are
 known only if the branch is.
 """
 

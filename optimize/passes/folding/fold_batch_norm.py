@@ -1,4 +1,4 @@
-"""Folds batch normalisations, and scales and shifts by channel, into the weights of the layer before or behind them.
+"""Folds batch normalisations, and scales and shifts by channel, into the weights of the layer before or after them.
 
     bn(W x + b) = (s W) x + (s b + t)        with s = scale / sqrt(variance + epsilon), t = bias - mean s
     W bn(x) + b = (W s) x + (W t + b)        unless the layer pads with zeros and t is not 0

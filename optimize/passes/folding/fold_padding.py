@@ -45,7 +45,7 @@ def _image_pads(op: OperatorDef) -> Tuple[List[int], List[int]]:
 def _all_pads(program: Program, op: OperatorDef) -> Tuple[List[int], List[int]]:
     pads, value, axes = (program.value(name) if name else None for name in (*op.input[1:4], "", "", "")[:3])
     if pads is None or any(op.input[3:]) or axes is not None:
-        raise Refusal("the pads are not constant, or not those of all dimensions")
+        raise Refusal("the pads are not constant, or not given for all dimensions")
     if any(op.input[2:3]) and (value is None or np.any(value)):
         raise Refusal("it does not pad with zeros")
     numbers = [int(n) for n in pads.reshape(-1)]
@@ -87,7 +87,7 @@ def _check_pool(program: Program, x: str, pool: OperatorDef) -> None:
         return
     writer = source(program, x)
     if writer is None or not (writer.full_type in _NEVER_NEGATIVE or _clips_at_zero(writer)):
-        raise Refusal("the zeros may be the largest, where the image is negative")
+        raise Refusal("the zeros may be the maximum where the image is negative")
 
 
 def _clips_at_zero(op: OperatorDef) -> bool:

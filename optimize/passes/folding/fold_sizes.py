@@ -1,7 +1,7 @@
-"""Replaces operators that compute with sizes by what they compute, where it follows from sizes that are not open.
+"""Replaces operators that compute with sizes by their results if these follow from sizes that are not open.
 
-The exporter does so for all that it knows. Behind branches and loops shapes are known only when these are taken apart;
-what PyTorch computes with them, ranges and positions, may be most of a net by then.
+The exporter already does so for all shapes that it knows. Shapes after branches and loops are known only once these are
+replaced by their operators. What PyTorch computes from such shapes, ranges and positions, may then be most of the net.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a convolution adds the results of another one to its own, it takes over that one's bias: one pass less.
+"""A convolution that adds the results of another one to its own takes over the other's bias: one pass less.
 
 (W x + b) + (V z + c) = W x + (V z + (b + c))
 """

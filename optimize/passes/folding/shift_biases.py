@@ -1,16 +1,16 @@
-"""Leaves out the bias of a convolution where the layers that read its results can take it over: one pass less.
+"""Leaves out the bias of a convolution if the layers that read its results can take it over: one pass less.
 
     relu(v + b) = max(v, -b) + b
 
-The stored blob is the result less b, the shift, which is one number for each channel. A maximum with -b costs no more
+The stored blob is the result minus b. This b, one number per channel, is the shift. A maximum with -b costs no more
 than one with zero. The layers that read the blob make up for the shift in their own biases. A convolution that adds the
-blob adds the shift to its bias. A convolution that multiplies it adds what its weights make of a constant image, which
+blob adds the shift to its bias. A convolution that reads it adds the products of its weights with the shift, which
 works only without zero padding. That bias may be shifted in turn, so in a chain of residual blocks no convolution at
 the end of a block has a bias. Pools and concatenations pass the shift on.
 
 Rounding errors of the stored values are proportional to the shift, too, so a shift must not outweigh the results. It
-would if a bias masked a channel out, in long chains in which shifts add up, and where a single weight of a reader makes
-more of one channel's shift than all others make of the results.
+would if a bias masked a channel out, in long chains in which shifts add up, and if a single weight of a reader made
+more of one channel's shift than all other weights make of the results.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _has_bias(op: OperatorDef) -> bool:
 
 
 def _reach(program: Program, place: int) -> Match:
-    """The operator and all that its results reach, through pools and concatenations; the operator comes first."""
+    """The operator, and after it all operators that its results reach through pools and concatenations."""
     places: Set[int] = {place}
     blobs: List[str] = [program.net.op[place].output[0]]
     for blob in blobs:
@@ -98,7 +98,7 @@ def _new_names(program: Program, blobs: Sequence[str]) -> Dict[str, str]:
 def _unbiased(
     program: Program, op: OperatorDef, layer: Layer, y: str, weights: Dict[str, Optional[Array]]
 ) -> OperatorDef:
-    """The convolution without its bias, whose results are less by the bias; the floor of its ReLU becomes a weight."""
+    """The convolution without its bias. Its results are less by the bias; the floor of its ReLU becomes a weight."""
     bare, activation = without_activation(op)
     inputs = list(bare.input)
     inputs[2] = ""
@@ -198,7 +198,7 @@ def _require_passing(program: Program, op: OperatorDef) -> None:
 
 
 def _require_taking(program: Program, op: OperatorDef, shifted: Sequence[str]) -> None:
-    """Refusal unless the operator is a layer that reads the shifted blobs where its bias can make up for the shift."""
+    """Refusal unless the operator is a layer that reads the shifted blobs as inputs for which its bias can make up."""
     if op.full_type not in _CONVOLUTIONS | FULLY_CONNECTED:
         raise Refusal(f"{op.signature()} needs the results themselves")
     layer = Layer.of(program, op)

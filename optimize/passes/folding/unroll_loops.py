@@ -1,9 +1,9 @@
-"""Puts the operators of a loop's body in the loop's place, once a trip, where the number of trips is known and small.
+"""Replaces a loop by the operators of its body, once per trip, if the number of trips is known and small.
 
-So PyTorch's older exporter makes lists: a loop inserts one element a trip into a sequence. Unrolled, the shapes behind
-it are known, and the sequence goes, too (see ``remove_sequences``).
+PyTorch's older exporter makes lists by loops that insert one element per trip into a sequence. Once the loop is
+unrolled, the shapes after it are known, and the sequence can be removed, too (see ``remove_sequences``).
 
-Loops inside a body are unrolled first. Each loop of a file therefore becomes at most MOST_OPERATORS operators.
+Loops inside a body are unrolled first, so each loop of a file becomes at most MOST_OPERATORS operators.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _trips(program: Program, op: OperatorDef, loop: Loop) -> int:
 
 
 def _trip(inlined: Inlined, loop: Loop, number: int, state: Sequence[str]) -> Dict[str, str]:
-    """Add one trip; the names in the program of what the body names."""
+    """Add one trip. Returns the name in the program of each blob of the body."""
     names = dict(zip(loop.state, state))
     read = {*loop.body.external_output}.union(*(inner.input for inner in loop.body.op))
     for name, value in ((loop.trip, np.array(number, np.int64)), (loop.condition, np.array(True))):

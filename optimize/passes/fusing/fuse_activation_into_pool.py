@@ -33,7 +33,7 @@ def _fuse_from_layer(program: Program, layer: OperatorDef, pool: OperatorDef) ->
 def _limited(pool: OperatorDef, limit: OperatorDef) -> OperatorDef:
     kernel, stride = (caffe2_list(pool, name, "hw") for name in ("kernel", "stride"))
     if not stride or not all(1 < step < size for step, size in zip(stride, kernel)):
-        raise Refusal("the windows do not overlap, or are as many as the pixels")
+        raise Refusal("the windows do not overlap, or there are as many as pixels")
     return pool.replace(type="FusedMaxPool", domain="armnet", arg=(*pool.arg, *as_arguments(limit)))
 
 

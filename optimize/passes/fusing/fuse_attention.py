@@ -2,9 +2,8 @@
 
     softmax(Q K^T scale + mask) V   with scale and mask or without
 
-The scale may also be divided between Q and K, as PyTorch's exporters write it.
-Heads that are taken apart before and put together behind it are read and written where they lie. A query that sees
-nothing gives 0 then, and not NaN.
+The scale may also be divided between Q and K, as PyTorch's exporters write it. If heads are split before and merged
+after it, Attention reads and writes them in place. A query that the mask hides every key from then gives 0, not NaN.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ def _fuse(
     if turn is not None:
         axes = turn.get_ints("axes")
         if product.get_bool("trans_b") or len(axes) != 4:
-            raise Refusal("the keys are not turned as a product needs them")
+            raise Refusal("the keys are not transposed as the product needs them")
         k = program.fresh(f"{turn.output[0]}_keys")
         operators.append(OperatorDef.of("Transpose", [turned], [k], axes=[axes[0], axes[1], axes[3], axes[2]]))
     elif not product.get_bool("trans_b"):
-        raise Refusal("the second factor is no transposed blob")
+        raise Refusal("the second factor is not a transposed blob")
     _check_shapes(program, q, v, product, last, mask)
     scale, divided = _number(program, factor), _number(program, divisor)
     scale *= _number(program, factor_q) * _number(program, factor_k)
@@ -96,7 +95,7 @@ def _number(program: Program, name: str) -> float:
 def _in_place(
     program: Program, attention: OperatorDef, back: OperatorDef, flat: OperatorDef, **captured: Any
 ) -> Rewrite:
-    """Attention of three dimensions, whose heads lie side by side."""
+    """Attention on three dimensions, with the heads side by side in the last one."""
     if attention.has("q_num_heads") or len(attention.output) > 1 or any(attention.input[4:]):
         raise Refusal("the heads lie side by side already")
     parts = [captured[name] for name in "qkv"]
@@ -109,9 +108,9 @@ def _in_place(
 def _check_heads(
     program: Program, turns: Sequence[OperatorDef], parts: Sequence[str], attention: OperatorDef, flat: OperatorDef
 ) -> None:
-    """Refusal unless blobs (B, S, H D) are cut into heads, and such a blob is made of the results."""
+    """Refusal unless blobs (B, S, H D) are split into heads, and the results are merged into such a blob."""
     if any(list(turn.get_ints("axes")) != HEADS for turn in turns):
-        raise Refusal("heads and positions do not change places")
+        raise Refusal("heads and positions are not swapped")
     whole = [turn.output[0] for turn in turns[:3]]
     for apart, side in zip([*whole, attention.output[0]], [*parts, flat.output[0]]):
         for one, other in zip(program.specs(apart), program.specs(side)):

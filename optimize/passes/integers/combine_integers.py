@@ -17,7 +17,7 @@ POOLS = ("AveragePool", "AveragePool2D", "onnx.AveragePool")
 
 
 def _operands(integers: Integers, op: OperatorDef, y: Quantised) -> List[Quantised]:
-    """The integers behind all inputs, each with one scale and all of the output's dtype."""
+    """The integers that all inputs are made of, each with one scale and all of the output's dtype."""
     found = [integers.one_scale(name) for name in op.input]
     if any(one.dtype != y.dtype for one in found):
         raise Refusal("its inputs and its output are integers of different types")
@@ -30,7 +30,7 @@ def _combine(
     integers = Integers(program)
     y = integers.made_by(quantize)
     if len(binary.input) != 2 or binary.get_int("broadcast", 0):
-        raise Refusal("it has not two operands that broadcast as NumPy's do")
+        raise Refusal("it does not have two operands that broadcast as in NumPy")
     a, b = _operands(integers, binary, y)
     inputs = [a.blob, *a.named, b.blob, *b.named, *y.named]
     op = OperatorDef.of(BINARY[binary.type], inputs, [y.blob], domain=MICROSOFT, name=binary.name)
@@ -83,7 +83,7 @@ def _join(program: Program, join: OperatorDef, quantize: OperatorDef) -> Rewrite
     integers = Integers(program)
     y = integers.made_by(quantize)
     if join.get_int("add_axis", 0) or join.get_str("order", "NCHW") != "NCHW":
-        raise Refusal("it joins along a new axis, or one that an order of dimensions names")
+        raise Refusal("it joins along a new axis, or along one that depends on the order of dimensions")
     parts = _operands(integers, join, y)
     inputs = [*y.named, *(name for part in parts for name in (part.blob, *part.named))]
     op = OperatorDef.of("QLinearConcat", inputs, [y.blob], domain=MICROSOFT, name=join.name)

@@ -1,6 +1,6 @@
 """Transposed convolutions and linear interpolations of pictures become TensorFlow Lite's operators on integers.
 
-Those have channels last, so pictures are transposed before them and back behind them.
+These operators have channels last, so pictures are transposed before them and back after them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ def _picture(program: Program, name: str) -> TensorSpec:
 
 
 def _around(integers: Integers, x: Quantised, y: str, *inner: OperatorDef) -> List[OperatorDef]:
-    """Operators on pictures with channels last, each of which reads the one before: between x and y, whose channels
-    are first."""
+    """These operators, on pictures with channels last, as a chain from x to y, whose channels are first."""
     names = [integers.program.fresh(f"{y}_{stage}") for stage in ("last", *(op.type for op in inner))]
     ops = [OperatorDef.of("Transpose", [x.blob], names[:1]).with_args(axes=TO_LAST)]
     ops += [op.replace(input=(a, *op.input), output=(b,)) for op, a, b in zip(inner, names, names[1:])]
@@ -88,18 +87,18 @@ def _value(program: Program, name: str) -> Array:
 
 
 def _filters(program: Program, w: Quantised, x: Quantised) -> Tuple[Array, int]:
-    """(C, M, kh, kw) as (M, kh, kw, C) in the type of X, with the zero point that they have then: of int8 it is 0."""
+    """(C, M, kh, kw) as (M, kh, kw, C) in the dtype of X, and their zero point in that dtype: 0 for int8."""
     zeros = w.zero_point.astype(np.int16).reshape([1, -1, 1, 1])
     centred = (_value(program, w.blob).astype(np.int16) - zeros).transpose(1, 2, 3, 0)
     zero = max(0, -int(centred.min(initial=0))) if x.dtype == np.uint8 else 0
     limits, moved = np.iinfo(x.dtype), centred + zero
     if moved.size and not limits.min <= int(moved.min()) <= int(moved.max()) <= limits.max:
-        raise Refusal(f"{w.blob!r}, less its zero points, does not fit into {x.dtype.name}")
+        raise Refusal(f"{w.blob!r}, minus its zero points, does not fit into {x.dtype.name}")
     return moved.astype(x.dtype), zero
 
 
 def _whole(window: Window) -> List[int]:
-    """The sizes of the result before any of it is cut off."""
+    """The sizes of the result before cropping."""
     sides = zip(window.output, window.stride, window.kernel, window.head, window.image)
     return [max((n - 1) * s + k, head + y) for n, s, k, head, y in sides]
 

@@ -1,6 +1,6 @@
-"""Activations between an operator and the QuantizeLinear behind it that only limit numbers: ReLU and Clip.
+"""Activations that only limit numbers, ReLU and Clip, between an operator and the QuantizeLinear after it.
 
-Quantising keeps order, so integers can be limited instead: often the range of their dtype does it already.
+Quantising keeps order, so the integers can be limited instead. Often the range of their dtype already does this.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def limits_of(integers: Integers, op: OperatorDef) -> Tuple[float, float]:
 def limited(
     integers: Integers, layer: OperatorDef, y: Quantised, activation: Optional[OperatorDef]
 ) -> List[OperatorDef]:
-    """The layer, which writes ``y``, and the operator that limits its integers where their dtype does not."""
+    """The layer, which writes ``y``, and an operator that limits its integers if their dtype does not."""
     if activation is None:
         return [layer]
     low, high = np.asarray(limits_of(integers, activation), np.float32)

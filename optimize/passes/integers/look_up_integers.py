@@ -34,7 +34,7 @@ def _functions(program: Program, start: int) -> Iterator[Match]:
 
 
 def _between(program: Program, name: str) -> Optional[Tuple[str, List[int]]]:
-    """The one blob of which this one is a function, and the places of the operators that compute it, in order."""
+    """The blob x if this blob is a function of x alone, and the places of the operators that compute it, in order."""
     places: Set[int] = set()
     sources: Set[str] = set()
     asked = [name]
@@ -101,7 +101,7 @@ def _computed(program: Program, functions: List[OperatorDef], x: str, reals: Arr
 
 
 def looked_up(integers: Integers, x: Quantised, y: Quantised, function: Callable[[Array], Array]) -> OperatorDef:
-    """The operator that makes y, the function of the reals for which x stands, by a table."""
+    """The operator that computes y by a table: a function of the real numbers that the integers x stand for."""
 
     def of_integers(values: Array) -> Array:
         reals = function(dequantized(values, Parameters(x.scale, x.zero_point.astype(np.int32))))

@@ -1,6 +1,6 @@
 """Operators that only move elements, or choose among them, move the integers instead.
 
-If the integers behind such an operator have another scale, a table gives them that scale afterwards.
+If the integers after such an operator have another scale, a table converts them to it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _largest(integers: Integers, pool: OperatorDef, x: Quantised) -> OperatorDef
     up = pool.get_int("legacy_pad", 0) == CAFFE_POOLING
     plain = pool.with_args(legacy_pad=None) if up else pool
     if up and len(set(caffe2_list(pool, "dilation", "hw")) - {1}):
-        raise Refusal("its sizes are rounded up by a rule that takes no dilation")
+        raise Refusal("its sizes are rounded up by a rule that does not allow dilation")
     op = OperatorDef.of("MaxPool", pool.input, pool.output, domain="onnx", name=pool.name)
     return op.with_args(**window_arguments(plain), ceil_mode=1 if up else None)
 
@@ -107,7 +107,7 @@ def _padded(integers: Integers, op: OperatorDef, x: Quantised) -> OperatorDef:
         raise Refusal(f"the constant {name!r} is not known")
     steps, info = float(value.reshape(())) / float(x.scale) + int(x.zero_point), np.iinfo(x.dtype)
     if steps != round(steps) or not info.min <= steps <= info.max:
-        raise Refusal("no integer stands for what it pads with")
+        raise Refusal("no integer stands for the constant that it pads with")
     if not op.domain:
         return op.with_args(value=float(steps))
     filler = integers.constant(f"{x.blob}_padding", np.asarray(int(steps), x.dtype))

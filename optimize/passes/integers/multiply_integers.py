@@ -1,7 +1,7 @@
 """Convolutions and matrix products between integers become ONNX's and onnxruntime's operators on integers.
 
-With a QuantizeLinear behind them, and a ReLU or Clip in between, these are QLinearConv, QGemm and QLinearMatMul;
-products with none behind them give floats, by QGemm and MatMulIntegerToFloat.
+With a QuantizeLinear after them, and perhaps a ReLU or Clip in between, these are QLinearConv, QGemm and QLinearMatMul.
+Products without one give floats, by QGemm and MatMulIntegerToFloat.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MICROSOFT = "com.microsoft"
 def window_arguments(op: OperatorDef) -> Dict[str, Any]:
     """The arguments of Caffe2's window under ONNX's names."""
     if op.get_int("legacy_pad", 0) or channels_last(op):
-        raise Refusal("its padding follows from sizes, or its channels are last")
+        raise Refusal("its padding depends on sizes, or its channels are last")
     given = {
         "kernel_shape": caffe2_list(op, "kernel", "hw"),
         "strides": caffe2_list(op, "stride", "hw"),
@@ -113,7 +113,7 @@ def _factors(integers: Integers, product: OperatorDef) -> List[Quantised]:
     a, b = integers.one_scale(product.input[0]), integers.behind(product.input[1])
     dims = integers.program.dims(b.blob)
     if dims is None or (b.axis is not None and (b.axis != len(dims) - 1 or len(dims) != 2)):
-        raise Refusal("the second factor has a scale for each of something else than its columns")
+        raise Refusal("the scales of the second factor are not one per column")
     if product.type == "MatMul" and not product.domain and integers.program.dims(a.blob) is None:
         raise Refusal("the dimensions of the first factor are not known")
     return [a, b]

@@ -1,4 +1,4 @@
-"""What is known of the integers behind a blob of floats, and the operators that make integers of floats."""
+"""The integers from which a blob of floats is dequantised, and the operators that quantise floats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ SMALLEST_SHARE = (
 
 
 class Quantised(NamedTuple):
-    """A blob of 8-bit integers q for the reals  scale * (q - zero_point); the scale's name and content, and so on.
+    """A blob of 8-bit integers q for the reals  scale * (q - zero_point), with name and content of scale and zero
+    point.
 
     axis: along which the scale varies; None for one scale.
     """

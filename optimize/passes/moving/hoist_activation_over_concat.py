@@ -1,4 +1,4 @@
-"""Where all parts of a concatenation go through the same activation, applies it once to the whole instead."""
+"""If all parts of a concatenation go through the same activation, applies it once to the whole instead."""
 
 from __future__ import annotations
 

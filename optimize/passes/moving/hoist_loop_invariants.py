@@ -1,7 +1,7 @@
-"""Takes blobs that a loop carries without changing them out of what it carries: the body reads them from around it.
+"""A blob that a loop carries without changing it is no longer carried: the body reads it from the net around the loop.
 
-So TensorFlow's converter writes recurrent layers: their weights are carried. Read from around the loop they are
-constants again, with which operators of the body may be fused, and no step copies them.
+TensorFlow's converter writes recurrent layers as loops that carry their weights. Read from around the loop, the weights
+are constants again: operators of the body may be fused with them, and no step copies them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _hoist(program: Program, match: Match) -> Rewrite:
 
 
 def _reading(body: NetDef, names: Mapping[str, str], gone: Sequence[int], at: _Carried) -> NetDef:
-    """The body, which reads blobs by their names around it instead of those that it was given."""
+    """The body, reading blobs of the net around it by name instead of the inputs that it was given."""
     ops = [op.replace(input=tuple(names.get(name, name) for name in op.input)) for op in body.op]
     inputs, outputs = (
         _without(*ends, gone) for ends in ((body.external_input, at.read), (body.external_output, at.written))

@@ -1,7 +1,7 @@
 """Merges 1x1 convolutions that read the same blob into one, whose output is split.
 
-One product of larger matrices is faster where the parts are small, but splitting a batch copies. So this pass runs only
-on request.
+One product of larger matrices is faster if the parts are small, but splitting the output of a batch copies. So this
+pass runs only on request.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ def _candidates(program: Program) -> List[NetDef]:
 
 
 def _specs(program: Program) -> List[Dict[str, TensorSpec]]:
-    """Of what the net takes and computes, for the first choices of open sizes; nothing if they are not all known, or if
-    it computes strings, which no arena holds."""
+    """The specs of the net's inputs and blobs, for the first choices of open sizes; nothing if some are not known, or
+    if the net computes strings, which no arena holds.
+    """
     names = [*program.net.external_input, *(name for op in program.net.op for name in op.output if name)]
     choices = islice(zip(*(program.specs(name) for name in names)), USUAL)
     found = [{name: spec for name, spec in zip(names, specs) if spec is not None} for specs in choices]

@@ -1,8 +1,8 @@
 """Lets operators on float16 for which no kernel is fast compute on float32, between conversions.
 
 BLAS multiplies no halves, so a network of them would run by reference kernels. From one such operator to the next, also
-where elements are only moved in between, numbers stay float32: they are not rounded to halves on the way. onnxruntime
-runs such networks in the same way. Weights stay halves in the pair.
+if elements are only moved in between, numbers stay float32 and are not rounded to halves. onnxruntime runs such
+networks in the same way. Weights stay halves in the pair.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _on_halves(test: Test) -> Callable[[Program, int], Iterator[Match]]:
 
 
 def _gains(program: Program, schema: Operator, op: OperatorDef) -> bool:
-    """Whether a kernel computes in float32 what none does in float16."""
+    """Whether there is a kernel for it in float32 but none in float16."""
     given = _specs(program, op)
     with suppress(ArmnetError, DataDependent):
         if schema.view or schema.choose(op, given, schema.infer(op, given))[0] is not None:
@@ -88,8 +88,9 @@ def _follows(program: Program, schema: Operator, op: OperatorDef) -> bool:
 
 
 def _widens(program: Program, schema: Operator, op: OperatorDef, given: MaybeSpecs) -> bool:
-    """Whether an operator gives halves, and the same in float32 if its halves are float32. Integers, which could differ
-    by one, do not matter where nobody reads them."""
+    """Whether an operator gives halves, and gives the same in float32 if its inputs are float32. Integer outputs could
+    differ by one; they do not matter if nobody reads them.
+    """
     read = [bool(program.readers(name)) or name in program.net.external_output for name in op.output]
     outputs, results = schema.infer(op, given), schema.infer(op, [_wide(spec) for spec in given])
     return all(

@@ -1,4 +1,4 @@
-"""Lets operators read the blobs that a sequence is made of, where these are known, so that nothing needs the sequence.
+"""Lets operators read the elements of a sequence directly, if these are known, so that nothing needs the sequence.
 
 SplitToSequence becomes a Split into blobs. SequenceAt, ConcatFromSequence and SequenceLength of what is inserted,
 erased and split one by one become copies, Concat and a constant.
@@ -20,7 +20,7 @@ MOST_ELEMENTS = 256  # and steps by which a sequence is made
 
 
 def _position(program: Program, op: OperatorDef, at: int, default: int) -> Optional[int]:
-    """The position that input ``at`` gives; None if it is not known."""
+    """The position that the input ``at`` holds; None if it is not known."""
     if len(op.input) <= at or not op.input[at]:
         return default
     return program.integer(op.input[at])
@@ -107,7 +107,7 @@ def _split(program: Program, op: OperatorDef) -> Rewrite:
 
 
 def _sizes(dims: Optional[Sequence[Optional[int]]], axis: int, split: Optional[Array]) -> List[int]:
-    """The sizes of the parts along an axis, of which only the first come if there are too many.
+    """The sizes of the parts along an axis; only the first ones if there are too many.
 
     split: the operator's second input, a list of the sizes or the size of all but the last.
     """

@@ -1,4 +1,4 @@
-"""The networks that are trained, and what both sides read: a pair, a graph as JSON, weights, a batch."""
+"""The networks that are trained, and the files that both sides read: a pair, a graph as JSON, weights, a batch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from scripts.benchmarks.tiny_networks import DIGITS
 
 
 class Task(NamedTuple):
-    """A network whose normalisations are nodes of their own, a batch of its input, how many classes it tells apart, and
-    how many steps are timed together, where a single one is too short to be timed."""
+    """A network whose normalisations are separate nodes, a batch of its input, its number of classes, and how many
+    steps are timed together if a single one is too short.
+    """
 
     model: onnx.ModelProto
     images: Array

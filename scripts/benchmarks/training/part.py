@@ -49,7 +49,7 @@ class Worker:
 
 
 def measure(options: Options) -> List[Row]:
-    """One core. Without PyTorch, armnet alone."""
+    """One core. Without PyTorch, only armnet."""
     pythons = {"armnet": sys.executable, "torch": options.torch_python or sys.executable}
     found = subprocess.run([pythons["torch"], "-c", "import torch"], capture_output=True, check=False)
     if found.returncode:
@@ -84,8 +84,9 @@ def measured(name: str, pythons: Mapping[str, str], runs: int) -> Row:
 
 
 def _apart(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The largest difference of two losses, relative to how far they move: rounding turns the sign of a few inputs of
-    ReLU, so gradients of single precision differ."""
+    """The largest difference of two losses, relative to how much they change: rounding flips the sign of a few inputs
+    of ReLU, so gradients in single precision differ.
+    """
     return float(np.abs(np.subtract(ours, theirs)).max() / np.ptp(theirs))
 
 

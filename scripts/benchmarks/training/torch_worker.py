@@ -1,7 +1,8 @@
-"""``python -m scripts.benchmarks.training.torch_worker FOLDER``: the same steps by PyTorch, which alone is imported.
+"""``python -m scripts.benchmarks.training.torch_worker FOLDER``: the same steps by PyTorch, the only package that is
+imported.
 
 FOLDER/nodes.json is an ONNX graph as ``training.networks.written`` writes it. ReLU works in place, as in torchvision's
-networks, and a blob is let go of after its last reader.
+networks, and a blob is freed after its last reader.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ OPERATORS: Dict[str, Callable[..., Any]] = {
 
 
 class Network:
-    """The nodes, in order, as functions; and the parameters, of which running statistics have no gradient."""
+    """The nodes, in order, as functions; and the parameters, among which running statistics have no gradient."""
 
     def __init__(self, nodes: Sequence[Mapping[str, Any]], weights: Mapping[str, Any]) -> None:
         self._nodes, self._last = nodes, {name: i for i, node in enumerate(nodes) for name in node["inputs"]}

@@ -1,4 +1,4 @@
-"""The side of a process that makes steps: it reads how many, and answers with a line of JSON."""
+"""The worker's side: it reads how many steps to make, and answers with a line of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def peak_nbytes() -> int:
 
 
 def serve(step: Callable[[], float]) -> None:
-    """Makes as many steps as each line says. step: makes one, and returns the loss before it."""
+    """Makes as many steps as each line says. step: makes one step and returns the loss before it."""
     for line in sys.stdin:
         losses = [step() for _ in range(int(line))]
         print(json.dumps({"losses": losses, "peak_nbytes": peak_nbytes()}), flush=True)

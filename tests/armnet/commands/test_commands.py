@@ -202,7 +202,9 @@ def test_a_pair_is_written_into_a_folder_of_its_own(armnet: Armnet, digits: Path
         ("train", digits, "--data", DEMO / "held_back.npz"),
         ("teach", digits, "--data", DEMO),
     ):
-        refused(armnet(*words, "-o", tmp_path), "holds predict_net.pb, but no pair of armnet's", str(tmp_path / "pair"))
+        refused(
+            armnet(*words, "-o", tmp_path), "holds predict_net.pb, but not a pair of armnet's", str(tmp_path / "pair")
+        )
         for place in (tmp_path / "notes.txt", tmp_path / "notes.txt" / "pair"):
             refused(armnet(*words, "-o", place), f"{tmp_path / 'notes.txt'}: is a file, not a folder")
     refused(armnet("export", DEMO / "digits.onnx", "-o", tmp_path / ("long" * 200)), "File name too long")
@@ -217,7 +219,7 @@ def test_a_pair_replaces_the_pair_that_was_there_but_no_net_of_another(
         assert armnet("export", DEMO / "digits.onnx", "-o", tmp_path)[0] == 0
     assert armnet("optimize", tmp_path, "-o", tmp_path)[0] == 0
     (tmp_path / "model.json").unlink()
-    refused(armnet("optimize", tmp_path, "-o", tmp_path), "init_net.pb and predict_net.pb", "no pair of armnet's")
+    refused(armnet("optimize", tmp_path, "-o", tmp_path), "init_net.pb and predict_net.pb", "not a pair of armnet's")
 
 
 def test_a_folder_is_no_file_to_write(armnet: Armnet, digits: Path, tmp_path: Path) -> None:

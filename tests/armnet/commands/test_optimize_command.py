@@ -181,7 +181,7 @@ def test_measured_engines_are_saved_with_the_pair_and_reported(
         (["--engines", "IM2COL", "--accuracy", "1e-3"], "an accuracy chooses engines, a list forces them"),
         (["--engines", "measure", "--stop-after", "1"], "stop_after counts steps"),
         (["--engines", "auto,IM2COL"], "'auto' cannot stand in a list"),
-        (["--threads", "2"], "a number of threads is for engines that are measured"),
+        (["--threads", "2"], "a number of threads can only be given if engines are measured"),
         (["--engines", "WARP"], "no operator has an engine 'WARP'"),
     ],
 )

@@ -89,7 +89,7 @@ def test_what_fails_there_is_told_and_the_status_is_2(
     assert "ssh: connect to host 127.0.0.1 port 1" in told.err
     assert told.out == ""
     assert told.err.splitlines()[-1] == (
-        "armnet: ssh://127.0.0.1:1 is not set up: exit status 255, for the reason given above"
+        "armnet: ssh://127.0.0.1:1 is not set up: exit status 255; the reason is given above"
     )
 
 

@@ -181,7 +181,7 @@ class TestSounds:
 
     def test_the_wrong_data_for_a_model(self, spotter: Any, tmp_path: Path) -> None:
         np.savez(tmp_path / "data.npz", images=np.zeros((2, 16000), np.float32), labels=np.asarray([0, 1]))
-        with pytest.raises(armnet.ArmnetError, match="the data tells of classes, but the model gives sound events"):
+        with pytest.raises(armnet.ArmnetError, match="the data holds classes, but the model gives sound events"):
             armnet.evaluate(spotter, tmp_path / "data.npz")
 
 

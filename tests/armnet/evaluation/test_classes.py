@@ -139,14 +139,14 @@ class TestRefusals:
     def test_a_metric_that_is_not_measured(self, armnet: Armnet, digits: Path) -> None:
         status, out, err = armnet("evaluate", digits, HELD_BACK, "--must", "map=0.5")
         assert (status, out) == (2, "")
-        assert err.splitlines()[-1] == "armnet: --must map: is not measured here; what is measured is top1, top5"
+        assert err.splitlines()[-1] == "armnet: --must map: is not measured here; measured are top1, top5"
 
     def test_data(self, armnet: Armnet, digits: Path, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
         (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04" + bytes(40))
         (tmp_path / "list.csv").write_text("a,b,c\n")
         (tmp_path / "alone.txt").write_text("a.png 1\nb.png\n")
-        refused(armnet("evaluate", digits, tmp_path / "alone.txt"), "'b.png' stands alone on its line")
+        refused(armnet("evaluate", digits, tmp_path / "alone.txt"), "'b.png' is alone on its line")
         np.savez(tmp_path / "other.npz", data=np.zeros(3))
         np.savez(tmp_path / "shape.npz", images=np.zeros((3, 9, 9), np.float32), labels=np.zeros(3, int))
         np.savez(tmp_path / "many.npz", images=np.zeros((3, 8, 8), np.float32), labels=np.asarray([1, 2, 11]))
@@ -154,9 +154,9 @@ class TestRefusals:
         refused(armnet("evaluate", digits, tmp_path / "nowhere"), "nowhere: there is no such file")
         refused(armnet("evaluate", digits, tmp_path / "empty"), "a folder for each class")
         refused(armnet("evaluate", digits, tmp_path / "noise.npz"), "noise.npz: cannot be read")
-        refused(armnet("evaluate", digits, tmp_path / "list.csv"), "a line is a file and what is true of it")
+        refused(armnet("evaluate", digits, tmp_path / "list.csv"), "a line must be a file and its true class")
         refused(armnet("evaluate", digits, tmp_path / "other.npz"), "has no array 'images'")
         refused(armnet("evaluate", digits, tmp_path / "shape.npz"), "image float32 (batch, 1, 8, 8)")
         refused(armnet("evaluate", digits, tmp_path / "many.npz"), "labels from 1 to 11", "10 classes")
-        refused(armnet("evaluate", digits, tmp_path / "fewer.npz"), "different numbers")
-        refused(armnet("evaluate", digits, DEMO / "digits.onnx"), "is no data set that armnet knows")
+        refused(armnet("evaluate", digits, tmp_path / "fewer.npz"), "differ in number")
+        refused(armnet("evaluate", digits, DEMO / "digits.onnx"), "is not a data set that armnet knows")

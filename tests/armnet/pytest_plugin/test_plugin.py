@@ -86,7 +86,7 @@ def test_budgets_given_in_the_test(repository: Path, pytester: pytest.Pytester, 
     )
     result = run(*LOCAL)
     result.assert_outcomes(passed=1, skipped=1)
-    result.stdout.fnmatch_lines(["SKIPPED*local: instructions are counted on emulated machines alone"])
+    result.stdout.fnmatch_lines(["SKIPPED*local: instructions are counted only on emulated machines"])
 
 
 def test_what_is_missing_is_the_reason_of_a_skip_and_fails_when_asked(repository: Path, run: Run) -> None:

@@ -230,7 +230,7 @@ def test_who_comes_when_too_many_wait_is_turned_away(digits: Path) -> None:
             while running.ask("health")[1]["waiting"] < 3 and time.monotonic() < deadline:
                 time.sleep(0.01)
             status, said = running.ask("predict", PICTURES[3])
-            assert (status, said) == (503, {"error": "2 requests wait already; come again later"})
+            assert (status, said) == (503, {"error": "2 requests are already waiting; try again later"})
             go.set()
             assert [best(one.result(20)[1]) for one in waiting] == ["0", "1", "2"]
             assert best(running.ask("predict", PICTURES[3])[1]) == "3"

@@ -112,8 +112,8 @@ def test_a_tar_is_one_layer(tmp_path: Path) -> None:
     [
         ({"out": "-> ../..", "out/x": b""}, "out/x lies outside"),
         ({"a": "-> b/..", "b": "-> ../../deep", "a/x": b""}, "lies outside"),
-        ({"x": "=> ../../secret"}, "which is no file"),
-        ({"x": "-> /etc/passwd", "y": "=> x"}, "y is a link to x, which is no file"),
+        ({"x": "=> ../../secret"}, "which is not a file"),
+        ({"x": "-> /etc/passwd", "y": "=> x"}, "y is a link to x, which is not a file"),
         ({"x": bytes(101)}, "more than 100 bytes"),
     ],
 )

@@ -109,7 +109,7 @@ def test_unknown_targets_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ssh://pi@board", "full-system:arm64"])
 def test_only_targets_on_this_computer_are_given_a_driver(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} runs kernels with the driver that it has"):
+    with pytest.raises(UsageError, match=f"{name} runs kernels with its own driver"):
         target_of(name, with_driver=True)
 
 

@@ -58,7 +58,7 @@ def test_small_and_empty_shapes(shape: Any) -> None:
 
 REFUSED: Dict[str, Any] = {
     "needs? 6 elements": {"dims": [2, 3], "raw_data": bytes(20)},
-    "no multiple of 4": {"dims": [1], "raw_data": bytes(5)},
+    "not a multiple of 4": {"dims": [1], "raw_data": bytes(5)},
     "not possible": {"dims": [-1], "raw_data": b""},
     r"dims \[1152921504606846976, 4\] are not possible": {"dims": [1 << 60, 4], "raw_data": b""},
     "are not possible": {"dims": [0, 1 << 62], "raw_data": b""},
@@ -67,7 +67,7 @@ REFUSED: Dict[str, Any] = {
     "need 1099511627776 elements": {"dims": [1 << 40], "raw_data": b""},
     "COMPLEX64 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": TensorProto.COMPLEX64},
     "the data type 99 is not supported": {"dims": [1], "raw_data": b"ab", "data_type": 99},
-    "no int8": {"dims": [1], "int32_data": [300], "data_type": TensorProto.INT8},
+    "does not fit into int8": {"dims": [1], "int32_data": [300], "data_type": TensorProto.INT8},
 }
 
 
@@ -105,11 +105,11 @@ def test_a_model_with_external_data_exports_and_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "problem"),
     [
-        ("../weights.bin", "leaves the model's folder"),
-        ("sub/../../weights.bin", "leaves the model's folder"),
-        ("..\\weights.bin", "leaves the model's folder"),
-        ("/etc/passwd", "leaves the model's folder"),
-        ("link.bin", "leaves the model's folder"),
+        ("../weights.bin", "is outside the model's folder"),
+        ("sub/../../weights.bin", "is outside the model's folder"),
+        ("..\\weights.bin", "is outside the model's folder"),
+        ("/etc/passwd", "is outside the model's folder"),
+        ("link.bin", "is outside the model's folder"),
         ("none.bin", "no such file"),
         (".", "no such file"),
         ("nul\0byte", "external data"),

@@ -157,7 +157,7 @@ def test_a_net_is_saved_and_loaded(tmp_path: Path) -> None:
         (
             "Conv(x, w, b) -> a  kernel=3\n ReduceMean(a) -> y  axes=[1]",
             True,
-            "QuantizedMean.*of a whole picture alone",
+            "QuantizedMean.*only the mean of a whole picture",
         ),
     ],
 )
@@ -207,7 +207,7 @@ def test_one_blob_of_weights_has_one_scale() -> None:
 
 def test_sixteen_bits_are_no_bytes() -> None:
     text = "tflite.Quantize(x) -> q  Y_scale=0.1 to=9\n tflite.Dequantize(q) -> y  X_scale=0.1"
-    with pytest.raises(ArmnetError, match="take bytes alone, and 'q' holds int16"):
+    with pytest.raises(ArmnetError, match="take only bytes, and 'q' holds int16"):
         to_caffe2(pair_of(f'net "n": x -> y\n {text}', shapes={"x": (2, 3)}))
 
 
@@ -239,7 +239,7 @@ def test_packed_weights_are_refused_with_what_to_do() -> None:
     [
         ("-> y\n Relu(x) -> y", None),
         ("-> z\n Relu(x) -> z", "by name.*does not write 'y'"),
-        ("-> y\n onnx.HardSwish(x) -> y", "no onnx.HardSwish, which its net 'b' holds"),
+        ("-> y\n onnx.HardSwish(x) -> y", "no onnx.HardSwish, which the sub-net 'b' contains"),
     ],
 )
 def test_branches_hold_caffe2s_operators_and_write_outputs_by_name(branch: str, reason: Any) -> None:

@@ -78,7 +78,7 @@ def test_bytes_of_open_sizes_are_padded(mode: str, dtype: int) -> None:
 @pytest.mark.parametrize(
     ("shape", "pads", "mode", "reason"),
     [
-        ((None,) * 4, [0, 0, 1, 0] * 2, "wrap", "by what is at the other end: join it with Concat"),
+        ((None,) * 4, [0, 0, 1, 0] * 2, "wrap", "with the pixels of the other end: join them with Concat"),
         ((None,) * 4, [0, 0, -1, 2, 0, 0, 0, 0], "reflect", "cannot cut off and pad by reflect at once: use Slice"),
         ((None,) * 5, [0, 0, 1, 0, 0] * 2, "constant", "at most 4 dimensions .* whose sizes are open.*--shape"),
     ],
@@ -182,5 +182,5 @@ def test_a_resize_that_reads_beyond_the_picture_is_refused() -> None:
     arguments = 'mode="linear" coordinate_transformation_mode="tf_crop_and_resize"'
     constants = {"r": np.array([0, 0, -0.5, 0, 1, 1, 1.5, 1], np.float32), "s": np.array([1, 1, 2, 2], np.float32)}
     pair = pair_of(f'net "n": x, r, s -> y\n onnx.Resize(x, r, s) -> y  {arguments}', constants, {"x": SHAPE})
-    with pytest.raises(ArmnetError, match="read nothing beyond a picture"):
+    with pytest.raises(ArmnetError, match="read nothing outside of a picture"):
         to_caffe2(pair)

@@ -96,7 +96,7 @@ REFUSED = {
     "Range": "integer steps",
     "SpatialBN": "as in training",
     "TopK": "k is |'Y2'",
-    "UpsampleBilinear": "scales that are computed",
+    "UpsampleBilinear": "computed scales",
 }
 
 

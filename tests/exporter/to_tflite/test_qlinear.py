@@ -178,7 +178,7 @@ def test_uint8_pictures_are_enlarged(name: str) -> None:
 def test_weights_that_fit_no_kernel_are_refused(dtype: str, scales: Any) -> None:
     """The older kernels have one scale and no int8."""
     with pytest.raises(
-        OperatorError, match=r"are no int8, and TFLite's other kernels .* quantise the network with weights"
+        OperatorError, match=r"do not fit into int8, and TFLite's other kernels .* quantise the network with weights"
     ):
         run_written(integer_pair(dtype, [conv()], (0.1, 3), **{**OFF_MIDDLE, "ws": scales}), {})
 
@@ -189,5 +189,5 @@ def test_integers_read_by_another_scale_are_refused(dtype: str, weights: Dict[st
     convolution = OperatorDef.of(
         "QLinearConv", ["q", "other", "z", "w", "ws", "wz", "t", "u", "b"], ["r"], domain="onnx"
     )
-    with pytest.raises(OperatorError, match="reads integers by another scale"):
+    with pytest.raises(OperatorError, match="reads integers with another scale"):
         run_written(integer_pair(dtype, [convolution], (0.1, 3), **weights, other=np.float32(0.1)), {})

@@ -151,10 +151,10 @@ def test_a_list_is_written_to_operators_that_have_one_of_its_engines() -> None:
         ("measure,IM2COL", {}, r"'measure' cannot stand in a list"),
         ("IM2COL", {"accuracy": 1e-3}, "give one of the two"),
         ("auto", {"accuracy": 0.0}, "the accuracy must be positive, got 0"),
-        ("auto", {"threads": 2}, "a number of threads is for engines that are measured"),
+        ("auto", {"threads": 2}, "a number of threads can only be given if engines are measured"),
         ("measure", {"threads": 0}, "the number of threads must be positive, got 0"),
         ("", {}, "no engine is named"),
-        ("IM2COL,!IM2COL", {}, "'IM2COL' is asked for and ruled out"),
+        ("IM2COL,!IM2COL", {}, "'IM2COL' is both asked for and ruled out"),
     ],
 )
 def test_contradictory_options_are_refused(engines: str, options: Dict[str, Any], complaint: str) -> None:

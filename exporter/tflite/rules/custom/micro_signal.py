@@ -55,7 +55,7 @@ def plain(node: Node) -> None:
 
 
 def _with_states(node: Node, type: str, initial: Dict[str, Array], **arguments: Any) -> None:
-    """The operator with its states behind its inputs, and their new values behind its outputs."""
+    """The operator with its states after its inputs, and their new values after its outputs."""
     for stem, value in initial.items():
         if value.size > _MOST_KEPT:
             raise ExportError(f"{stem} of {value.size} elements is too large")

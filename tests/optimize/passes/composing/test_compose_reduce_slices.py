@@ -76,7 +76,7 @@ def test_weights_are_of_as_many_rows() -> None:
     assert outcome.text == ['armnet.ReduceSlices(rows, starts, ends, n, "", w) -> y  reduction="Sum"']
     assert_same_sums(outcome)
     (reason,) = refusals(PASS, net, WEIGHTS, SHAPES)  # of other numbers of rows the loop may take a part
-    assert reason == "'w' may have another number of rows than what it is for"
+    assert reason == "'w' may have another number of rows than the blob that it multiplies"
 
 
 def test_weights_may_be_of_other_rows_than_indices_of_open_length() -> None:
@@ -105,15 +105,15 @@ def changed(old: str, new: str, reduce: str = SUM) -> str:
         ("it gives more than one blob", loop(SUM, call="n, yes, n", head="i, go, k -> go, k, out", y="k, y")),
         ("it writes a blob twice", loop(SUM, LINES + "\n Copy(picked) -> a\n Copy(cut) -> a")),
         ("it depends on the order of operators", loop(SUM, "\n onnx.Mul(i, zero) -> i" + LINES)),
-        ("it does not reduce the first dimension alone", loop("ReduceSum(picked, one) -> out  keepdims=0")),
-        ("it does not reduce the first dimension alone", loop("ReduceSum(picked, zero) -> out")),
-        ("it does not reduce the first dimension alone", loop("ReduceSum(picked) -> out  keepdims=0")),
-        ("'out' is not made as a slice is reduced", loop("ReduceProd(picked, zero) -> out  keepdims=0")),
+        ("it does not reduce just the first dimension", loop("ReduceSum(picked, one) -> out  keepdims=0")),
+        ("it does not reduce just the first dimension", loop("ReduceSum(picked, zero) -> out")),
+        ("it does not reduce just the first dimension", loop("ReduceSum(picked) -> out  keepdims=0")),
+        ("'out' is not computed by the reduction of a slice", loop("ReduceProd(picked, zero) -> out  keepdims=0")),
         ("'part' is another one in each trip", changed("Gather(table, part)", "Gather(part, part)")),
         ("it does not pick rows", changed("-> picked", "-> picked  axis=1")),
         ("it does not cut the first dimension", changed("s, e, zero) -> part", "s, e, one) -> part")),
         ("it does not cut the first dimension", changed("zero) -> part", "zero, one) -> part")),
-        ("a slice does not begin and end where vectors say", changed("(ends, i)", "(ends, zero)")),
+        ("the bounds of a slice do not come from vectors", changed("(ends, i)", "(ends, zero)")),
         ("'table' is not known to have 1 dimensions", changed("(starts, i)", "(table, i)")),
         ("a dimension is added elsewhere", changed("[1]", "[0]", OF_PRODUCT)),
         ("the weights are of other rows", changed("(w, s, e", "(w, s, s", OF_PRODUCT)),

@@ -68,7 +68,7 @@ def test_channels_last() -> None:
         (
             "PadImage(x) -> a  pad=1",
             "MaxPool(a) -> y  kernel=3",
-            "the zeros may be the largest, where the image is negative",
+            "the zeros may be the maximum where the image is negative",
         ),
         (
             "PadImage(x) -> a  pad=1",

@@ -55,9 +55,12 @@ def test_a_limit_is_applied_to_the_pooled_values(first: str, before: List[str], 
     [
         (
             "Relu(x) -> a\n MaxPool(a) -> y  kernel=2  stride=2",
-            "the windows do not overlap, or are as many as the pixels",
+            "the windows do not overlap, or there are as many as pixels",
         ),
-        ("Relu(x) -> a\n MaxPool(a) -> y  kernel=3  pad=1", "the windows do not overlap, or are as many as the pixels"),
+        (
+            "Relu(x) -> a\n MaxPool(a) -> y  kernel=3  pad=1",
+            "the windows do not overlap, or there are as many as pixels",
+        ),
         (
             "Relu(x) -> a\n MaxPool(a) -> b  kernel=3  stride=2\n Copy(a) -> z\n Sum(b, b) -> y",
             "'a' is read by Copy(a) -> z as well",
@@ -70,7 +73,7 @@ def test_a_limit_is_applied_to_the_pooled_values(first: str, before: List[str], 
         ("armnet.FusedConv(x, w) -> a  kernel=1\n MaxPool(a) -> y  kernel=3  stride=2", "it does not end with a limit"),
         (
             "Relu(x) -> a\n MaxPool(a) -> y  global_pooling=1",
-            "the windows do not overlap, or are as many as the pixels",
+            "the windows do not overlap, or there are as many as pixels",
         ),
     ],
 )

@@ -42,9 +42,9 @@ def test_combinations(net: Any, made: Any) -> None:
     ("net", "reason"),
     [
         (qdq("Add(X, a) -> y", shapes=TWO), "'a' is not made of integers"),
-        (qdq("Sum(X, A, X) -> y", shapes=TWO), "it has not two operands that broadcast as NumPy's do"),
+        (qdq("Sum(X, A, X) -> y", shapes=TWO), "it does not have two operands that broadcast as in NumPy"),
         (qdq("Add(X, A) -> y", shapes=TWO, out="t, i"), "its inputs and its output are integers of different types"),
-        (qdq("AveragePool(X) -> y  kernel=3  legacy_pad=2", shapes=IMAGE), "its padding follows from sizes, or"),
+        (qdq("AveragePool(X) -> y  kernel=3  legacy_pad=2", shapes=IMAGE), "its padding depends on sizes, or"),
         (qdq("Concat(X, A) -> y, l  axis=0  add_axis=1", shapes=TWO), "it joins along a new axis, or"),
     ],
 )

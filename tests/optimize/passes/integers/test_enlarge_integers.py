@@ -98,7 +98,7 @@ def test_uint8_is_interpolated_as_floats_are_where_int8_is_too_coarse(resize: st
         (spread("onnx.ConvTranspose(X, W) -> y  group=2"), "it has groups or dilations, or its channels are last"),
         (
             spread("ConvTranspose(X, W) -> y  kernel=3", weights=ONE, more={**UNSIGNED, **SIGNED_X}),
-            "'v', less its zero points, does not fit into int8",
+            "'v', minus its zero points, does not fit into int8",
         ),
         (qdq(LINEAR, shapes=IMAGE, more=RESIZE), "its result has another scale"),
         (

@@ -60,7 +60,7 @@ def test_every_part_of_a_split_keeps_its_scale() -> None:
         (qdq("Transpose(x) -> y  axes=[0, 2, 3, 1]", shapes=IMAGE), "'x' is not made of integers"),
         (
             qdq("PadImage(X) -> y  pads=[1, 0, 2, 1]  value=0.013", shapes=IMAGE),
-            "no integer stands for what it pads with",
+            "no integer stands for the constant that it pads with",
         ),
         (
             qdq(f"{Q}(X, t, u) -> k\n {DQ}(k, t, u) -> K", "Concat(X, K) -> y, l  axis=1", shapes=IMAGE),

@@ -64,7 +64,7 @@ def test_a_bias_of_floats_becomes_whole_numbers_of_sums() -> None:
         (qdq(W, "Conv(x, W) -> y  kernel=3", shapes=IMAGE), "'x' is not made of integers"),
         (
             qdq(W, 'Conv(X, W) -> y  kernel=3  order="NHWC"', shapes={"x": (1, 7, 3, 4)}),
-            "its padding follows from sizes, or its channels are last",
+            "its padding depends on sizes, or its channels are last",
         ),
         (
             qdq(W, "Conv(X, W) -> y  kernel=3", shapes=IMAGE, out="t, o", more={"o": np.uint16(3)}),
@@ -85,7 +85,7 @@ def test_a_bias_of_floats_becomes_whole_numbers_of_sums() -> None:
                 shapes={"x": (3, 6)},
                 more={"r": np.ones(6, "f4"), "p": np.zeros(6, np.int8)},
             ),
-            "the second factor has a scale for each of something else than its columns",
+            "the scales of the second factor are not one per column",
         ),
     ],
 )
