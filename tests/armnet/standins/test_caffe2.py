@@ -248,6 +248,33 @@ def test_other_nets_read_what_a_net_would_have_left() -> None:
         assert_close(workspace.FetchBlob("most"), 3 * expected["conv"], terms=18)
 
 
+def test_strings_stay_bytes() -> None:
+    net = core.Net("strings")
+    net.Copy(["s"], ["inner"])
+    net.Copy(["inner"], ["t"])
+    net.AddExternalOutput("t")
+    workspace.FeedBlob("s", np.array([b"ab", b"\xff\x00c"], object))
+    workspace.CreateNet(net)
+    for _ in range(20):
+        workspace.RunNet(net)
+        assert workspace.FetchBlob("t").tolist() == [b"ab", b"\xff\x00c"]
+    assert workspace.FetchBlob("inner").tolist() == [b"ab", b"\xff\x00c"]
+
+
+def test_a_net_whose_first_run_failed_leaves_every_blob() -> None:
+    net = core.Net("first")
+    net.MatMul(["x", "w"], ["inner"])
+    net.Relu(["inner"], ["y"])
+    net.AddExternalOutput("y")
+    workspace.FeedBlob("w", np.ones((3, 2), np.float32))
+    workspace.FeedBlob("x", np.ones((1, 4), np.float32))
+    workspace.CreateNet(net)
+    assert not workspace.RunNet(net, allow_fail=True)
+    workspace.FeedBlob("x", np.ones((1, 3), np.float32))
+    workspace.RunNet(net)
+    assert workspace.HasBlob("inner") and workspace.Blobs() == ["inner", "w", "x", "y"]
+
+
 @pytest.mark.parametrize("type", ["writes what it reads", "is random", "counts", "prints"])
 def test_nets_that_do_more_run_operator_by_operator(type: str) -> None:
     net = core.Net("more")

@@ -61,7 +61,7 @@ class Space:
         """Run a net that was made."""
         made = self.nets[name]
         given = {one: self.fetch(one) for one in made.reads if self.has(one)}
-        network = made.network_for(given)
+        network = made.network_for(given) if self._holds_numbers(made) else None
         if network is None:
             self.run_once(made.net)
             return
@@ -79,6 +79,12 @@ class Space:
                 self.feed(one, found[one])
             else:
                 self._late[one] = Late(network, inputs)
+
+    def _holds_numbers(self, made: MadeNet) -> bool:
+        """Whether the blobs that a net reads and writes are all there, so that it ran before, and none holds strings,
+        which networks give as text instead of bytes."""
+        names = (*made.reads, *made.writes)
+        return all(self.has(one) and getattr(self._blobs.fetch(one), "dtype", None) != object for one in names)
 
     def _settle(self, late: Late) -> None:
         """Compute the blobs that are still to be had from a run."""
