@@ -275,6 +275,21 @@ def test_a_net_whose_first_run_failed_leaves_every_blob() -> None:
     assert workspace.HasBlob("inner") and workspace.Blobs() == ["inner", "w", "x", "y"]
 
 
+def test_shapes_that_do_not_fit_are_refused_where_nobody_asks_for_the_result() -> None:
+    net = core.Net("overwritten")
+    net.Add(["x", "z"], ["inner"])
+    net.Abs(["x"], ["inner"])
+    net.Relu(["inner"], ["y"])
+    net.AddExternalOutput("y")
+    for name in "xz":
+        workspace.FeedBlob(name, np.ones((3, 3), np.float32))
+    workspace.CreateNet(net)
+    assert all(workspace.RunNet(net) for _ in range(3))
+    workspace.FeedBlob("x", np.ones((4, 3), np.float32))
+    with pytest.raises(RuntimeError, match="do not broadcast"):
+        workspace.RunNet(net)
+
+
 @pytest.mark.parametrize("type", ["writes what it reads", "is random", "counts", "prints"])
 def test_nets_that_do_more_run_operator_by_operator(type: str) -> None:
     net = core.Net("more")

@@ -119,6 +119,8 @@ class MadeNet:
             return None
         changed = {name for name in given if last.get(name) is not given[name]}
         self._changing |= changed
+        if any(_kind(last.get(name)) != _kind(given[name]) for name in changed):
+            return None  # each operator looks at what it is given, also those whose results nobody asks for
         if self._network is not None and changed.isdisjoint(self.constants):
             return self._network
         self.constants = {name: value for name, value in given.items() if self._is_constant(name, value)}
@@ -139,6 +141,12 @@ class MadeNet:
         fills = tuple(fill(name, value) for name, value in self.constants.items())
         predict = self.net.replace(external_input=tuple(self.reads), external_output=tuple(self.outputs))
         return Pair.from_nets(NetDef("init", fills, external_output=tuple(self.constants)), predict)
+
+
+def _kind(blob: Any) -> Any:
+    """Shape and type of an array, or of a QuantizedTensor."""
+    values = getattr(blob, "values", blob)
+    return getattr(values, "shape", None), getattr(values, "dtype", None)
 
 
 def _is_pure(net: NetDef) -> bool:
