@@ -272,7 +272,8 @@ def test_a_net_whose_first_run_failed_leaves_every_blob() -> None:
     assert not workspace.RunNet(net, allow_fail=True)
     workspace.FeedBlob("x", np.ones((1, 3), np.float32))
     workspace.RunNet(net)
-    assert workspace.HasBlob("inner") and workspace.Blobs() == ["inner", "w", "x", "y"]
+    assert workspace.HasBlob("inner")
+    assert workspace.Blobs() == ["inner", "w", "x", "y"]
 
 
 def test_shapes_that_do_not_fit_are_refused_where_nobody_asks_for_the_result() -> None:
@@ -288,6 +289,19 @@ def test_shapes_that_do_not_fit_are_refused_where_nobody_asks_for_the_result() -
     workspace.FeedBlob("x", np.ones((4, 3), np.float32))
     with pytest.raises(RuntimeError, match="do not broadcast"):
         workspace.RunNet(net)
+
+
+def test_a_blob_that_did_not_change_before_may_get_another_shape() -> None:
+    net = core.Net("sum")
+    net.Add(["x", "z"], ["y"])
+    net.AddExternalOutput("y")
+    workspace.CreateNet(net, input_blobs=["x", "z"])
+    for z in (np.ones((1, 1)), np.ones((1, 1)), np.full((2, 1), 5), np.full((2, 1), 5)):
+        workspace.FeedBlob("z", z.astype(np.float32))
+        for x in (1, 2, 3):
+            workspace.FeedBlob("x", np.full((2, 2), x, np.float32))
+            workspace.RunNet(net)
+            np.testing.assert_array_equal(workspace.FetchBlob("y"), x + z + np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("type", ["writes what it reads", "is random", "counts", "prints"])

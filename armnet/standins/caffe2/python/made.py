@@ -84,7 +84,7 @@ class Space:
         """Whether the blobs that a net reads and writes are all there, so that it ran before, and none holds strings,
         which networks give as text instead of bytes."""
         names = (*made.reads, *made.writes)
-        return all(self.has(one) and getattr(self._blobs.fetch(one), "dtype", None) != object for one in names)
+        return all(self.has(one) and _kind(self._blobs.fetch(one))[1] != np.dtype(object) for one in names)
 
     def _settle(self, late: Late) -> None:
         """Compute the blobs that are still to be had from a run."""
@@ -119,9 +119,11 @@ class MadeNet:
             return None
         changed = {name for name in given if last.get(name) is not given[name]}
         self._changing |= changed
+        if not changed.isdisjoint(self.constants):
+            self._network = None
         if any(_kind(last.get(name)) != _kind(given[name]) for name in changed):
             return None  # each operator looks at what it is given, also those whose results nobody asks for
-        if self._network is not None and changed.isdisjoint(self.constants):
+        if self._network is not None:
             return self._network
         self.constants = {name: value for name, value in given.items() if self._is_constant(name, value)}
         try:
