@@ -295,11 +295,12 @@ def test_a_blob_that_did_not_change_before_may_get_another_shape() -> None:
     net = core.Net("sum")
     net.Add(["x", "z"], ["y"])
     net.AddExternalOutput("y")
-    workspace.CreateNet(net, input_blobs=["x", "z"])
-    for z in (np.ones((1, 1)), np.ones((1, 1)), np.full((2, 1), 5), np.full((2, 1), 5)):
-        workspace.FeedBlob("z", z.astype(np.float32))
+    for z in (np.ones((1, 1), np.float32), np.full((2, 1), 5, np.float32)):
+        workspace.FeedBlob("z", z)
         for x in (1, 2, 3):
             workspace.FeedBlob("x", np.full((2, 2), x, np.float32))
+            if not workspace.Nets():
+                workspace.CreateNet(net)
             workspace.RunNet(net)
             np.testing.assert_array_equal(workspace.FetchBlob("y"), x + z + np.zeros((2, 2)))
 
