@@ -71,7 +71,8 @@ class Net:
     def _add(self, proto: Any, training: bool, given: Sequence[Blob]) -> None:
         shapes = input_shapes(proto)
         if shapes is None:
-            self.layers.append((proto, make_layer(proto, training, self._random, given)))
+            own = proto.phase == PHASES["TRAIN"] if proto.HasField("phase") else training
+            self.layers.append((proto, make_layer(proto, own, self._random, given)))
             return
         self.sources.append(proto)
         if proto.type == "DummyData":

@@ -80,7 +80,8 @@ class Net(Standin):
         )
         given = {top for feed in feeds for top in feed.proto.top}
         self.inputs = [top for one in net.sources if one.type == "Input" for top in one.top if top not in given]
-        self.outputs = list(net.outputs)
+        read = {name for proto, _ in net.layers for name in proto.bottom}
+        self.outputs = sorted([*net.outputs, *(name for name in net.inputs if name not in read)])
         protos = [*net.sources, *(proto for proto, _ in net.layers)]
         self._layer_names = [proto.name for proto in protos]
         self._sources = {proto.name for proto in net.sources}

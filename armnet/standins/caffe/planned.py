@@ -246,7 +246,7 @@ def _is_pure(net: Net) -> bool:
         and bool(net.outputs)
         and tops.isdisjoint(net.inputs)
         and not any(any(layer.loss_weights(len(proto.top))) for proto, layer in net.layers)
-        and not any(proto.type in _BY_LAYERS for proto in protos)
+        and not any(proto.type in _BY_LAYERS or layer.training for proto, layer in net.layers)
         and all(set(proto.top) <= set(net.outputs) for proto in protos if proto.type == "DetectionOutput")
         and not any(_sums_up(proto) for proto in protos if proto.type == "BatchNorm")
     )

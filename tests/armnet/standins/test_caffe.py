@@ -84,6 +84,16 @@ def test_stages_choose_layers(tmp_path: Path) -> None:
     assert sorted(caffe.Net(path, caffe.TEST, stages=["more"]).outputs) == ["more", "out"]
 
 
+def test_inputs_that_no_layer_reads_are_outputs(tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.data, n.info = L.Input(shape={"dim": [1, 3]}), L.Input(shape={"dim": [1, 2]})
+    n.a = L.Power(n.data, scale=2)
+    net = caffe.Net(saved(n, tmp_path / "net.prototxt"), caffe.TEST)
+    assert net.outputs == ["a", "info"]
+    found = net.forward(data=np.ones((1, 3)), info=np.full((1, 2), 3))
+    assert {name: values.tolist() for name, values in found.items()} == {"a": [[2, 2, 2]], "info": [[3, 3]]}
+
+
 def test_a_pass_may_start_and_end_anywhere(net: Any) -> None:
     x = RNG.rand(2, 3, 6, 6)
     whole = net.forward(data=x, blobs=["conv"])

@@ -248,6 +248,63 @@ def test_other_nets_read_what_a_net_would_have_left() -> None:
         assert_close(workspace.FetchBlob("most"), 3 * expected["conv"], terms=18)
 
 
+def test_strings_stay_bytes() -> None:
+    net = core.Net("strings")
+    net.Copy(["s"], ["inner"])
+    net.Copy(["inner"], ["t"])
+    net.AddExternalOutput("t")
+    workspace.FeedBlob("s", np.array([b"ab", b"\xff\x00c"], object))
+    workspace.CreateNet(net)
+    for _ in range(20):
+        workspace.RunNet(net)
+        assert workspace.FetchBlob("t").tolist() == [b"ab", b"\xff\x00c"]
+    assert workspace.FetchBlob("inner").tolist() == [b"ab", b"\xff\x00c"]
+
+
+def test_a_net_whose_first_run_failed_leaves_every_blob() -> None:
+    net = core.Net("first")
+    net.MatMul(["x", "w"], ["inner"])
+    net.Relu(["inner"], ["y"])
+    net.AddExternalOutput("y")
+    workspace.FeedBlob("w", np.ones((3, 2), np.float32))
+    workspace.FeedBlob("x", np.ones((1, 4), np.float32))
+    workspace.CreateNet(net)
+    assert not workspace.RunNet(net, allow_fail=True)
+    workspace.FeedBlob("x", np.ones((1, 3), np.float32))
+    workspace.RunNet(net)
+    assert workspace.HasBlob("inner")
+    assert workspace.Blobs() == ["inner", "w", "x", "y"]
+
+
+def test_shapes_that_do_not_fit_are_refused_where_nobody_asks_for_the_result() -> None:
+    net = core.Net("overwritten")
+    net.Add(["x", "z"], ["inner"])
+    net.Abs(["x"], ["inner"])
+    net.Relu(["inner"], ["y"])
+    net.AddExternalOutput("y")
+    for name in "xz":
+        workspace.FeedBlob(name, np.ones((3, 3), np.float32))
+    workspace.CreateNet(net)
+    assert all(workspace.RunNet(net) for _ in range(3))
+    workspace.FeedBlob("x", np.ones((4, 3), np.float32))
+    with pytest.raises(RuntimeError, match="do not broadcast"):
+        workspace.RunNet(net)
+
+
+def test_a_blob_that_did_not_change_before_may_get_another_shape() -> None:
+    net = core.Net("sum")
+    net.Add(["x", "z"], ["y"])
+    net.AddExternalOutput("y")
+    for z in (np.ones((1, 1), np.float32), np.full((2, 1), 5, np.float32)):
+        workspace.FeedBlob("z", z)
+        for x in (1, 2, 3):
+            workspace.FeedBlob("x", np.full((2, 2), x, np.float32))
+            if not workspace.Nets():
+                workspace.CreateNet(net)
+            workspace.RunNet(net)
+            np.testing.assert_array_equal(workspace.FetchBlob("y"), x + z + np.zeros((2, 2)))
+
+
 @pytest.mark.parametrize("type", ["writes what it reads", "is random", "counts", "prints"])
 def test_nets_that_do_more_run_operator_by_operator(type: str) -> None:
     net = core.Net("more")

@@ -414,8 +414,16 @@ def _all_by_layers(folder: Path, text: str) -> List[Any]:
         'layer { name: "p" type: "Reduction" bottom: "data" top: "p" loss_weight: 1 }',
         'force_backward: true layer { name: "p" type: "Power" bottom: "data" top: "p" }',
         'layer { name: "p" type: "Power" bottom: "data" top: "p" } layer{ name: "p" type: "ReLU" bottom: "p" top: "q"}',
+        'layer { name: "b" type: "BatchNorm" bottom: "data" top: "b" phase: TRAIN }',
     ],
-    ids=["writes its input", "changes statistics", "loss", "force_backward", "two layers of one name"],
+    ids=[
+        "writes its input",
+        "changes statistics",
+        "loss",
+        "force_backward",
+        "two layers of one name",
+        "phase of its own",
+    ],
 )
 def test_what_is_no_pure_function_runs_layer_by_layer(layers: str, tmp_path: Path) -> None:
     net = made(tmp_path, INPUT + layers)

@@ -294,3 +294,12 @@ def test_layers_without_a_way_back_run_forwards() -> None:
         Net(text, phase="TRAIN")
     with pytest.raises(ExportError, match=r"layer 'p' \(Nothing\): armnet has no such layer type"):
         Net(text.replace('"Permute"', '"Nothing"'), weights.SerializeToString())
+
+
+def test_a_layer_may_have_a_phase_of_its_own() -> None:
+    text = (
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 2 } } }'
+        ' layer { name: "b" type: "BatchNorm" bottom: "x" top: "b" phase: TRAIN }'
+    )
+    b = Net(text).forward(x=np.random.RandomState(0).randn(4, 2) + 5)["b"]
+    assert_close(b.mean(axis=0), np.zeros(2, np.float32), terms=4, magnitude=8)

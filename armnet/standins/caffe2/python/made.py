@@ -61,7 +61,7 @@ class Space:
         """Run a net that was made."""
         made = self.nets[name]
         given = {one: self.fetch(one) for one in made.reads if self.has(one)}
-        network = made.network_for(given)
+        network = made.network_for(given) if self._holds_numbers(made) else None
         if network is None:
             self.run_once(made.net)
             return
@@ -80,6 +80,12 @@ class Space:
                 self.feed(one, found[one])
             else:
                 self._late[one] = late
+
+    def _holds_numbers(self, made: MadeNet) -> bool:
+        """Whether the blobs that a net reads and writes are all there, so that it ran before, and none holds strings,
+        which networks give as text instead of bytes."""
+        names = (*made.reads, *made.writes)
+        return all(self.has(one) and _kind(self._blobs.fetch(one))[1] != np.dtype(object) for one in names)
 
     def _settle(self, late: Late) -> None:
         """Compute the blobs that are still to be had from a run."""
@@ -114,7 +120,11 @@ class MadeNet:
             return None
         changed = {name for name in given if last.get(name) is not given[name]}
         self._changing |= changed
-        if self._network is not None and changed.isdisjoint(self.constants):
+        if not changed.isdisjoint(self.constants):
+            self._network = None
+        if any(_kind(last.get(name)) != _kind(given[name]) for name in changed):
+            return None  # each operator looks at what it is given, also those whose results nobody asks for
+        if self._network is not None:
             return self._network
         self.constants = {name: value for name, value in given.items() if self._is_constant(name, value)}
         try:
@@ -134,6 +144,12 @@ class MadeNet:
         fills = tuple(fill(name, value) for name, value in self.constants.items())
         predict = self.net.replace(external_input=tuple(self.reads), external_output=tuple(self.outputs))
         return Pair.from_nets(NetDef("init", fills, external_output=tuple(self.constants)), predict)
+
+
+def _kind(blob: Any) -> Any:
+    """Shape and type of an array, or of a QuantizedTensor."""
+    values = getattr(blob, "values", blob)
+    return getattr(values, "shape", None), getattr(values, "dtype", None)
 
 
 def _is_pure(net: NetDef) -> bool:
