@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 from runtime_arm.errors import UsageError
-from runtime_arm.files import AnyPath, is_zip_name, one_line_errors
+from runtime_arm.files import AnyPath, one_line_errors
 from runtime_arm.pair.metadata import FILES, MODEL
 from runtime_arm.pair.places import is_pair
 
@@ -117,6 +117,8 @@ def check_pair_output(path: AnyPath) -> None:
     or if the path cannot be a folder, or the zip file that its name says. Call it before the work begins, so that
     neither the work nor existing files are lost.
     """
+    from runtime_arm.pair.writing import is_zip_name
+
     folder, zipped = Path(path), is_zip_name(path)
     if zipped and folder.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")

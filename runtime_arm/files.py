@@ -43,11 +43,6 @@ def is_zip(path: AnyPath) -> bool:
         return file.read(len(_ZIP)) == _ZIP
 
 
-def is_zip_name(path: AnyPath) -> bool:
-    """Whether a pair written to this path becomes a zip file."""
-    return os.fspath(path).lower().endswith(".zip")
-
-
 def map_file(path: AnyPath) -> memoryview:
     """The content of a file, mapped into memory if the system can; valid as long as it or a view of it exists.
 

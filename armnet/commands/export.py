@@ -171,7 +171,7 @@ def _written(pair: Pair, args: argparse.Namespace) -> List[Path]:
     from armnet.shapes import parse_shapes
     from armnet.tflite_file import save_tflite
     from exporter.to_caffe2.export import to_caffe2
-    from runtime_arm.files import is_zip_name
+    from runtime_arm.pair.writing import is_zip_name
 
     shapes = parse_shapes(args.shape)
     if args.to == "onnx":

@@ -232,7 +232,7 @@ def _files(before: Any, after: Any, given: Optional[int], output: str) -> Dict[s
     given: the size of the model's files, if they are not zipped.
     """
     from armnet.model_files import folder_nbytes, zip_nbytes
-    from runtime_arm.files import is_zip_name
+    from runtime_arm.pair.writing import is_zip_name
 
     folders = {"before": folder_nbytes(before), "after": folder_nbytes(after)}
     if is_zip_name(output):

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from runtime_arm.errors import PairError
-from runtime_arm.files import AnyPath, Chunk, is_zip_name, map_file, replaced_folder, write_file
+from runtime_arm.files import AnyPath, Chunk, map_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
 from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
@@ -134,16 +134,19 @@ class Pair:
 
         ResourceError if the system refuses, NetError or PairError for a pair that could not be loaded again.
         """
+        from runtime_arm.pair.writing import write_files
+
         write_files(path, self.check().files())
 
     def files(self) -> Iterator[Tuple[str, Iterable[Chunk]]]:
         """Name and content of each file, in pieces. The order matters, because model.json holds hashes of the nets."""
         from runtime_arm.netdef.encoder import encode_net
+        from runtime_arm.pair.writing import hashed
 
         sha256 = {}
         for name, net in zip(FILES, (self.init_net, self.predict_net)):
             digest = hashlib.sha256()
-            yield name, _hashed(encode_net(net), digest)
+            yield name, hashed(encode_net(net), digest)
             sha256[name] = digest.hexdigest()
         yield MODEL, [Model(self.inputs, self.outputs, sha256, self.meta).to_bytes()]
         if self.tuning is not None:
@@ -182,18 +185,6 @@ class Pair:
     def replace(self, **changes: Any) -> Pair:
         """A copy with some fields changed."""
         return replace(self, **changes)
-
-
-def write_files(path: AnyPath, files: Iterable[Tuple[str, Iterable[Chunk]]]) -> None:
-    """Write files, each a name and its content in pieces, into a folder, or into a file whose name ends with .zip."""
-    if is_zip_name(path):
-        from runtime_arm.pair.zipped import write_zip
-
-        write_zip(path, files)
-        return
-    with replaced_folder(path) as temporary:
-        for name, chunks in files:
-            write_file(temporary / name, chunks, Path(path, name))
 
 
 def _listed(infos: Sequence[TensorInfo]) -> str:
@@ -281,9 +272,3 @@ def _verified_net(data: memoryview, sha256: str, source: str) -> NetDef:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise PairError(f"{source}: the file is not the one that {MODEL} was written for (its SHA-256 differs)")
     return NetDef.from_bytes(data, source)
-
-
-def _hashed(chunks: Iterable[Chunk], digest: Any) -> Iterator[Chunk]:
-    for chunk in chunks:
-        digest.update(chunk)
-        yield chunk

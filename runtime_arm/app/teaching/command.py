@@ -19,10 +19,11 @@ from runtime_arm.app.teaching.cutting import Cut, cut_of_entry
 from runtime_arm.app.teaching.lesson import MEMORY, Known, Lesson, memory_bytes, read_memory, remembered, save, taught
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
-from runtime_arm.files import is_zip_name, map_file, write_file
+from runtime_arm.files import map_file, write_file
 from runtime_arm.pair.archive import MANIFEST, PAIR_FOLDER, SAMPLE, is_bundle, open_archive
 from runtime_arm.pair.bundle import open_bundle
 from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.writing import is_zip_name
 
 _HELP = """\
 Learn the classes of a folder that holds a folder of pictures, of sounds or of arrays (.npy) for each class.

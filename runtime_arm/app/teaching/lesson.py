@@ -18,7 +18,8 @@ from runtime_arm.app.teaching.samples import Samples, is_seen, samples_in, split
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath, is_zip, map_file
 from runtime_arm.netdef import Array
-from runtime_arm.pair.pair import Pair, write_files
+from runtime_arm.pair.pair import Pair
+from runtime_arm.pair.writing import write_files
 
 MEMORY = "taught.npz"  # in the folder of a taught pair: the features of its samples, for classes that are added later
 MOST_WRONG = 10

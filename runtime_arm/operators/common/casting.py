@@ -3,8 +3,8 @@
 Floats become integers by rounding towards zero. C leaves open what happens to a float that does not fit, and ARM and
 x86 differ. Here uint64, int64 and int32 saturate, and NaN becomes their smallest number. Narrower integers are the low
 bits of the int32 (uint32: of the int64), as compiled C gives them on x86: 300.5 becomes 44 in uint8, -1.5 becomes 255.
-Between integers the low bits are kept. Every number but 0 is true. TFLite's rule for floats is another one:
-``saturated``.
+Between integers the low bits are kept. Every number but 0 is true. TFLite's rule for floats is another one: see
+``tflite.Cast``.
 """
 
 from __future__ import annotations
@@ -33,18 +33,6 @@ def to_integers(x: Any, dtype: Any) -> Array:
     fits = values < float(limits.max)  # 2**63 for int64, which is the first float that does not fit
     whole = np.where(fits, values, 0.0).astype(wide)
     return np.where(fits, whole, limits.max).astype(wide).astype(dtype)
-
-
-def saturated(x: Array, dtype: Any) -> Array:
-    """Floats as integers of ``dtype`` by TFLite's rule: what does not fit becomes the largest or smallest one, NaN the
-    largest.
-    """
-    limits = np.iinfo(dtype)
-    if x.size and limits.min <= x.min().item() and x.max().item() <= limits.max:  # of Python's, which compares exactly
-        return x.astype(dtype)
-    values = x.astype(np.float64)
-    fits = values < float(limits.max)
-    return np.where(fits, np.where(fits, np.fmax(values, limits.min), 0).astype(dtype), limits.max).astype(dtype)
 
 
 def cast(x: Array, dtype: Any) -> Array:

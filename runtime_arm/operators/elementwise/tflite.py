@@ -9,7 +9,6 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.operators.common.casting import saturated
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS, NUMBERS
 from runtime_arm.operators.common.formulas import in_blocks, level
 from runtime_arm.operators.elementwise.binary import common_shape
@@ -155,4 +154,14 @@ def _whole(value: Any, limits: Any) -> int:
 
 @cast.kernel("NUMPY", splits_work=True)
 def cast_numpy(call: Call) -> Run:
-    return in_blocks(call, lambda x, y: np.copyto(y, saturated(x, y.dtype)))
+    return in_blocks(call, lambda x, y: np.copyto(y, _saturated(x, y.dtype)))
+
+
+def _saturated(x: Array, dtype: Any) -> Array:
+    """Floats as integers of ``dtype``, by the rule of ``cast``."""
+    limits = np.iinfo(dtype)
+    if x.size and limits.min <= x.min().item() and x.max().item() <= limits.max:  # of Python's, which compares exactly
+        return x.astype(dtype)
+    values = x.astype(np.float64)
+    fits = values < float(limits.max)
+    return np.where(fits, np.where(fits, np.fmax(values, limits.min), 0).astype(dtype), limits.max).astype(dtype)
