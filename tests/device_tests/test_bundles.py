@@ -23,7 +23,7 @@ from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 
-RUNTIME_AND_SAMPLE = 1_450_000  # bytes
+RUNTIME_AND_SAMPLE = 1_470_000  # bytes
 SECOND_START = 610_000_000  # instructions
 
 

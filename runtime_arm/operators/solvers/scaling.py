@@ -3,6 +3,7 @@ for a whole tensor or two per number: Wngrad, Storm, Ftrl (Caffe2)."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
@@ -213,7 +214,8 @@ def gftrl(
 
 @gftrl.reference
 def gftrl_reference(op: OperatorDef, p: Array, state: Array, g: Array, alpha: Optional[Array] = None) -> List[Any]:
-    wide, gradient = doubles(p.reshape(len(p), -1), g.reshape(len(p), -1))
+    rows = len(p), math.prod(p.shape[1:])  # either may be 0, so -1 would say too little
+    wide, gradient = doubles(p.reshape(rows), g.reshape(rows))
     (pairs,) = doubles(state.reshape(*wide.shape, 2))
     n, z, divisor = _ftrl_state(op, wide, pairs, gradient, alpha)
     lengths, least = np.sqrt(np.square(z).sum(axis=0)), op.get_float("lambda1", 0.001) * np.sqrt(len(p))
