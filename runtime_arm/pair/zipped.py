@@ -28,7 +28,8 @@ def pair_files(members: Mapping[str, Member], source: str) -> Dict[str, memoryvi
     """The content of the files of the pair, by their names in a folder. PairError, saying what is there instead, for an
     archive of something else."""
     for name in members:
-        if "\\" in name or name.startswith("/") or ".." in name.split("/"):
+        path = _path(name)
+        if path.is_absolute() or ".." in path.parts:
             raise PairError(f"{source}: the name {shown(name)!r} leads out of the archive")
     folder = members_in_folder(members, source)
     found = {name: _only(folder, name, source) for name in FILES}
@@ -42,7 +43,7 @@ def pair_files(members: Mapping[str, Member], source: str) -> Dict[str, memoryvi
 
 def members_in_folder(members: Mapping[str, Member], source: str) -> Dict[str, Member]:
     """The members that lie where the pair lies, by their names there."""
-    paths = {PurePosixPath(name): member for name, member in members.items()}
+    paths = {_path(name): member for name, member in members.items()}
     if len(paths) < len(members):
         raise PairError(f"{source}: names a file twice")
     folders = {path.parent for path in paths if path.name.endswith(PREDICT_NET)}
@@ -55,6 +56,11 @@ def members_in_folder(members: Mapping[str, Member], source: str) -> Dict[str, M
         listed = ", ".join(map(shown, [*members][:_LISTED])) + (f" and {more} more" if more > 0 else "")
         raise PairError(f"{source}: a zip file without a pair: {listed or 'it is empty'}")
     return {path.name: member for path, member in paths.items() if path.parent == near[0]}
+
+
+def _path(name: str) -> PurePosixPath:
+    """The path that a name means. Windows PowerShell 5 separates folders by backslashes."""
+    return PurePosixPath(name.replace("\\", "/"))
 
 
 def _only(folder: Mapping[str, Member], name: str, source: str) -> Member:

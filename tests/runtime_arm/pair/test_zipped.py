@@ -137,6 +137,7 @@ def test_archives_of_other_programs_are_read(tmp_path: Path, files: dict[str, by
     mac = {"__MACOSX/digits/._init_net.pb": b"?", "__MACOSX/._predict_net.pb": b"?", "digits/.DS_Store": b"?"}
     assert loaded(tmp_path, archive({"digits/": b"", **nested, **mac})) == pair
     assert loaded(tmp_path, archive({"README": b"a net", **files})) == pair
+    assert loaded(tmp_path, archive({f"digits\\{name}": data for name, data in files.items()})) == pair
     alone = {f"squeeze_{name}": data for name, data in files.items() if name.endswith(".pb")}
     assert loaded(tmp_path, archive(alone)).init_net == pair.init_net
     wide = io.BytesIO()
@@ -229,7 +230,7 @@ def test_a_name_that_goes_on_behind_a_nul_is_refused(tmp_path: Path, files: dict
     assert refusal(tmp_path, content) == "/README: has no header in the archive"
 
 
-@pytest.mark.parametrize("name", ["../init_net.pb", "/init_net.pb", "a/../b", "digits\\model.json"])
+@pytest.mark.parametrize("name", ["../init_net.pb", "/init_net.pb", "a/../b", "..\\model.json", "\\model.json"])
 def test_names_that_lead_out_of_the_archive_are_refused(tmp_path: Path, files: dict[str, bytes], name: str) -> None:
     assert "leads out of the archive" in refusal(tmp_path, archive({**files, name: b"?"}))
 
