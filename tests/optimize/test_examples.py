@@ -51,7 +51,7 @@ def test_results_are_compared_where_the_net_takes_that_size_alone() -> None:
     pair = fixed((None, 3, None, None), {})
     alone, told = Report(), Report()
     optimize(pair, report=alone)
-    assert any("were not compared" in note for note in alone.notes)
+    assert any("only shapes and dtypes of results were compared" in note for note in alone.notes)
     made = optimize(pair.replace(meta={"preprocessing": {"resize": [6, 6]}}), report=told)
     assert not told.notes
     assert made.inputs == pair.inputs

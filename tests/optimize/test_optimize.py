@@ -183,7 +183,7 @@ def test_an_unknown_operator_is_named_and_the_rest_optimised() -> None:
     [
         "Reshape() -> y, s",
         "MaxPool() -> y",
-        "SpatialBN(x, w, w, w, w, w) -> y",
+        "SpatialBN(x, w, w, w) -> y",
         "MatMul(x) -> y",
         "If(x) -> y  then_net={\n Relu() -> y\n }",
     ],
