@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -106,6 +106,17 @@ class Model:
             return json.dumps({**own, **rest}, indent=1, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise PairError(f"{MODEL} cannot hold the metadata: {error}") from None
+
+
+def only_name(names: Iterable[str], name: str, source: Any) -> str:
+    """The name itself, or the only one of the names that ends with it (``squeeze_init_net.pb``). PairError, beginning
+    with ``source``, if there is none or several."""
+    found = [other for other in names if other.endswith(name)]
+    if name in found:
+        return name
+    if len(found) != 1:
+        raise PairError(f"{source}: holds {'several' if found else 'no'} {name}" + ("s" if found else ""))
+    return found[0]
 
 
 def parse_model(data: memoryview, source: str) -> Model:

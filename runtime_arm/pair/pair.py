@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
@@ -22,7 +23,7 @@ from runtime_arm.errors import PairError
 from runtime_arm.files import AnyPath, Chunk, map_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import filled_dtype, filled_shape, is_zeros
-from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, parse_model
+from runtime_arm.pair.metadata import FILES, MODEL, Model, TensorInfo, only_name, parse_model
 from runtime_arm.pair.tuned import TUNING
 from runtime_arm.records import field, record, replace
 
@@ -107,7 +108,7 @@ class Pair:
         if not folder.is_dir():
             raise PairError(f"{folder}: no such {'file' if folder.suffix else 'folder'}")
         if not (folder / MODEL).exists():
-            return Pair.from_files(*(_only_file(folder, name) for name in FILES))
+            return Pair.from_files(*(folder / only_name(os.listdir(folder), name, folder) for name in FILES))
         tuning = [TUNING] if (folder / TUNING).is_file() else []
         return Pair.from_buffers({name: _mapped(folder / name) for name in (*FILES, MODEL, *tuning)}, str(folder))
 
@@ -251,14 +252,6 @@ def _input_info(name: str, fill: Optional[OperatorDef]) -> TensorInfo:
 
 def _is_placeholder(fill: OperatorDef) -> bool:
     return filled_shape(fill) == _PLACEHOLDER_SHAPE and is_zeros(fill)
-
-
-def _only_file(folder: Path, name: str) -> Path:
-    """The file of that name, or the only one whose name ends with it (``squeeze_init_net.pb``)."""
-    found = [folder / name] if (folder / name).exists() else sorted(folder.glob(f"*{name}"))
-    if len(found) != 1:
-        raise PairError(f"{folder}: holds {'several' if found else 'no'} {name}" + ("s" if found else ""))
-    return found[0]
 
 
 def _mapped(path: Path) -> memoryview:

@@ -16,7 +16,7 @@ from runtime_arm.errors import PairError, ResourceError
 from runtime_arm.files import AnyPath, Chunk, map_file, one_line_errors, write_file
 from runtime_arm.machine.memory import require_memory
 from runtime_arm.pair.members import Member, entry_of, members_of, shown
-from runtime_arm.pair.metadata import FILES, LARGEST, MODEL, PREDICT_NET
+from runtime_arm.pair.metadata import FILES, LARGEST, MODEL, PREDICT_NET, only_name
 from runtime_arm.pair.tuned import TUNING
 
 _STEP = 1 << 20  # bytes that are deflated at a time
@@ -32,7 +32,7 @@ def pair_files(members: Mapping[str, Member], source: str) -> Dict[str, memoryvi
         if path.is_absolute() or ".." in path.parts:
             raise PairError(f"{source}: the name {shown(name)!r} leads out of the archive")
     folder = members_in_folder(members, source)
-    found = {name: _only(folder, name, source) for name in FILES}
+    found = {name: folder[only_name(folder, name, source)] for name in FILES}
     found.update({name: folder[name] for name in (MODEL, TUNING) if name in folder})
     for name, member in found.items():
         if name not in FILES and member.nbytes > LARGEST:
@@ -61,14 +61,6 @@ def members_in_folder(members: Mapping[str, Member], source: str) -> Dict[str, M
 def _path(name: str) -> PurePosixPath:
     """The path that a name means. Windows PowerShell 5 separates folders by backslashes."""
     return PurePosixPath(name.replace("\\", "/"))
-
-
-def _only(folder: Mapping[str, Member], name: str, source: str) -> Member:
-    """The member of that name, or the only one whose name ends with it (``squeeze_init_net.pb``)."""
-    found = [name] if name in folder else [other for other in folder if other.endswith(name)]
-    if len(found) != 1:
-        raise PairError(f"{source}: holds {'several' if found else 'no'} {name}" + ("s" if found else ""))
-    return folder[found[0]]
 
 
 def holds_pair(path: AnyPath) -> bool:
