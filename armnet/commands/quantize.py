@@ -17,7 +17,8 @@
 
 Quantising only the weights needs no data, and the net runs as fast as before: weights become floats again when it is
 loaded. Give the pair as it was exported: the command optimises it, too. It keeps what it finds on the data in
-PAIR2.calibration until it has written PAIR2. If it is killed, start it again: it continues where it stopped.
+PAIR2.calibration until it has written PAIR2, or says why it cannot. If it is killed, start it again: it continues
+where it stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, Dict, List, Optional
 
 from armnet.arguments import add_json, add_pair
 from armnet.samples import FILES
-from runtime_arm.errors import ResourceError, UsageError
+from runtime_arm.errors import ArmnetError, ResourceError, UsageError
 
 TIMED = 5  # runs
 
@@ -190,28 +191,34 @@ def run(args: argparse.Namespace) -> int:
 def _quantized(
     args: argparse.Namespace, pair: Any, samples: Any, judge: Any, folder: Optional[str], report: Any
 ) -> Any:
-    """The pair in fewer bits. folder: keeps what is found on the samples."""
+    """The pair in fewer bits. folder: keeps what is found on the samples, unless the pair cannot be made."""
     from armnet.console import progress
     from optimize.quantization import quantize
+    from optimize.quantization.kept import removed
 
-    with progress("quantize") as bar:
-        return quantize(
-            pair,
-            samples,
-            args.weights,
-            args.activations,
-            table=_table(args.table) if args.table else None,
-            calibration=args.calibration,
-            per_tensor=args.per_tensor,
-            equalize={"auto": None, "on": True, "off": False}[args.equalize],
-            correct_biases=not args.keep_biases,
-            rounding=args.rounding,
-            folder=folder,
-            snr=args.snr,
-            accept=None if judge is None else judge.accepts,
-            report=report,
-            progress=bar,
-        )
+    try:
+        with progress("quantize") as bar:
+            return quantize(
+                pair,
+                samples,
+                args.weights,
+                args.activations,
+                table=_table(args.table) if args.table else None,
+                calibration=args.calibration,
+                per_tensor=args.per_tensor,
+                equalize={"auto": None, "on": True, "off": False}[args.equalize],
+                correct_biases=not args.keep_biases,
+                rounding=args.rounding,
+                folder=folder,
+                snr=args.snr,
+                accept=None if judge is None else judge.accepts,
+                report=report,
+                progress=bar,
+            )
+    except ArmnetError:
+        if folder is not None:
+            removed(folder)
+        raise
 
 
 def _save(result: Any, output: str, kept: str) -> None:

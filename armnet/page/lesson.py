@@ -13,6 +13,7 @@ from armnet.page.faults import FAULTS, RED_AND_GREEN, confusion
 from armnet.page.pictures import data_uri, picture_of
 
 WIDE, HIGH, EDGE = 720, 240, 44  # of the curve
+LEAST_WIDTH = 640  # pixels on a screen, below which its words are too small: a phone scrolls
 COLOURS = {"loss": "var(--conv)", "held_out_loss": "var(--norm)", "accuracy": "var(--activation)"}
 NAMES = {"loss": "loss", "held_out_loss": "loss of what is held out", "accuracy": "share that is right (right axis)"}
 TICKS = 4
@@ -58,7 +59,8 @@ def _curve(epochs: Sequence[Mapping[str, Optional[float]]]) -> str:
     low = HIGH + EDGE // 2
     ends = f'<text x="{EDGE}" y="{low + 14}">1</text>'
     ends += f'<text x="{EDGE + WIDE}" y="{low + 14}" text-anchor="end">epoch {len(epochs)}</text>'
-    size = f'viewBox="0 0 {WIDE + 2 * EDGE} {HIGH + EDGE}" width="100%" style="max-width:{WIDE + 2 * EDGE}px"'
+    width = f"min-width:{LEAST_WIDTH}px;max-width:{WIDE + 2 * EDGE}px"
+    size = f'viewBox="0 0 {WIDE + 2 * EDGE} {HIGH + EDGE}" width="100%" style="{width}"'
     legend = key([(COLOURS[name], NAMES[name]) for name in lines])
     return f'<h2>How it learned</h2><div class="panel">{legend}<svg {size} role="img">{grid}{drawn}{ends}</svg></div>'
 

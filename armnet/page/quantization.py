@@ -13,16 +13,18 @@ from armnet.page.document import document
 from armnet.page.elements import bar, key, named, shortened, table, text
 from runtime_arm.app.display import size
 
-WIDE, HIGH, LEFT, LOW = 440, 250, 34, 40  # of the plot, and its margins
+WIDE, HIGH, LEFT, LOW = 330, 230, 34, 40  # of the plot, and its margins; a phone shows it in about this size
 COLOURS = {"integers": "var(--activation)", "packed": "var(--conv)", "float": "var(--alarm)"}
 MEANINGS = {
     "integers": "computes on integers",
     "packed": "weights packed, computes on floats",
     "float": "stays float",
 }
-BROADEST = 640  # pixels on a screen
+BROADEST = 520  # pixels on a screen
+LONGEST_NAME = 22  # letters, which fit under a dot in the middle
+ROOM = 5  # dB below the lowest point, for its name
 NAMED = 3  # layers with the largest errors, which have their names in the plot
-LINE = 12  # the least distance of two names, downwards
+LINE = 14  # the least distance of two names, downwards
 LONGEST_NOTE = 400  # characters
 OF_OUTPUTS = "of the outputs (before a Softmax), on a few samples"
 MEASURED = f"the signal-to-noise ratio {OF_OUTPUTS}, if only this layer is quantised. Low points do the most harm."
@@ -101,7 +103,8 @@ def _plot(rows: Sequence[Mapping[str, Any]]) -> str:
 class _Scale:
     def __init__(self, points: Sequence[_Point]):
         errors, nbytes = [point.error for point in points], [math.log10(point.nbytes) for point in points]
-        self.low, self.high = STEP * math.floor(min(errors) / STEP), STEP * math.ceil(max(errors) / STEP + 0.01)
+        self.low = STEP * math.floor((min(errors) - ROOM) / STEP)
+        self.high = STEP * math.ceil(max(errors) / STEP + 0.01)
         self.least, self.most = min(nbytes) - 0.1, max(nbytes) + 0.1
 
     def x(self, nbytes: float) -> float:
@@ -141,9 +144,9 @@ def _dots(points: Sequence[_Point], scale: _Scale) -> Iterator[str]:
         x, y = scale.x(point.nbytes), scale.y(point.error)
         if all(abs(y - other) > LINE for other in taken):
             taken.append(y)
-            side, anchor = (-9, "end") if x > WIDE / 2 else (9, "start")
-            name = text(shortened(point.layer, 28))
-            yield f'<text class="over" x="{x + side:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{name}</text>'
+            side, anchor = (5, "end") if x > WIDE / 2 else (-5, "start")
+            name = text(shortened(point.layer, LONGEST_NAME))
+            yield f'<text class="over" x="{x + side:.1f}" y="{y + 15:.1f}" text-anchor="{anchor}">{name}</text>'
 
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -233,6 +233,14 @@ def test_all_layers_on_integers_or_until_the_outputs_are_close(armnet: Armnet, d
         assert f"invalid decibels value: '{word}'" in errors
 
 
+def test_a_refusal_leaves_no_calibration_behind(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    """Whoever mends the data must not go on with what was found on the old."""
+    words = ["quantize", digits, "-o", tmp_path / "none", "--activations", "int8", "--samples", 8]
+    had = {*tmp_path.rglob("*")}
+    refused(armnet(*words, "--data", DEMO / "held_back.npz", "--snr", 300), "does not meet the demands")
+    assert {*tmp_path.rglob("*")} == had
+
+
 def layer_facts(name: str, alone: float) -> Dict[str, Any]:
     """What ``armnet quantize --json`` says of a layer."""
     facts = {"layer": name, "weights": "int8", "activations": "float32", "snr": 40.0, "alone": alone}
@@ -289,6 +297,9 @@ def test_the_page_shows_what_each_layer_does_to_the_outputs(armnet: Armnet, digi
     assert "Low points are rounded most coarsely" in (tmp_path / "page.html").read_text()
 
 
+LETTERS = "[...document.querySelectorAll('svg text')]"
+
+
 @pytest.mark.skipif(program() is None, reason="there is no Chromium: apt-get install chromium")
 def test_the_page_is_as_narrow_as_a_phone(tmp_path: Path) -> None:
     """Converted networks have names of hundreds of letters without a space."""
@@ -301,3 +312,5 @@ def test_the_page_is_as_narrow_as_a_phone(tmp_path: Path) -> None:
         browser.resize(400, 900)
         browser.go(page.as_uri())
         assert browser.value("document.documentElement.scrollWidth") <= 400
+        assert browser.value(f"Math.min(...{LETTERS}.map(one => parseFloat(getComputedStyle(one).fontSize)))") >= 11
+        assert browser.value(f"Math.min(...{LETTERS}.map(one => one.getScreenCTM().a))") >= 0.9  # of their size
