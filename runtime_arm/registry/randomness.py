@@ -7,8 +7,8 @@ from typing import Optional
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.registry.schema import find
 
-# Operators on sequences and optional values. They are not pure, as no weight holds what they give; but it is the same in
-# each run.
+# Operators on sequences and optional values are not pure, as no weight holds what they give. But it is the same in each
+# run.
 SEQUENCE_MAKERS = frozenset(
     f"onnx.{name}"
     for name in ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence")
