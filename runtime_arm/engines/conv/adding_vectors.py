@@ -16,6 +16,7 @@ import numpy as np
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
+from runtime_arm.registry.in_place import parts
 from runtime_arm.registry.steps import Step
 
 LEAST = 64  # numbers for which such a call takes less
@@ -64,7 +65,9 @@ def add_planes(out: Array, source: Array) -> Iterator[Step]:
     while apart and out[(0,) * (apart - 1)].flags.c_contiguous and source[(0,) * (apart - 1)].flags.c_contiguous:
         apart -= 1
     for index in np.ndindex(*out.shape[:apart]):
-        yield add(out[index], source[index])
+        to, of = out[index], source[index]
+        for part in parts(to):
+            yield add(to[part], of[part])
 
 
 def add_multiple(out: Array, factor: float, source: Array) -> Step:

@@ -13,6 +13,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import MAX, OPERANDS, activation_of, formula_of
 from runtime_arm.registry.blocks import BLOCK
+from runtime_arm.registry.in_place import updates
 from runtime_arm.registry.steps import Step, clip, copy
 
 
@@ -78,10 +79,12 @@ class InnerActivation:
         if self._clips:  # also than one comparison with a number
             given = dict(self._limits)
             low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
-            yield clip(source, low, high, out)
+            lines = len(out), -1
+            yield clip(source.reshape(lines), low, high, out.reshape(lines))
             return
         for bound, value in self._limits:
-            yield partial(bound, source, np.array(value, source.dtype), out=out)
+            number = np.array(value, source.dtype)
+            yield from updates(bound, out, number) if source is out else [partial(bound, source, number, out=out)]
             source = out
 
     def _block(self, x: Array, y: Array) -> Iterator[Step]:
