@@ -16,7 +16,6 @@ import numpy as np
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.in_place import parts
 from runtime_arm.registry.steps import Step
 
 LEAST = 64  # numbers for which such a call takes less
@@ -61,6 +60,8 @@ def add(out: Array, source: Array) -> Step:
 
 def add_planes(out: Array, source: Array) -> Iterator[Step]:
     """The same, as steps, for arrays that need not be contiguous in their first dimensions."""
+    from runtime_arm.registry.in_place import parts
+
     apart = out.ndim - 1 if pays() else 0
     while apart and out[(0,) * (apart - 1)].flags.c_contiguous and source[(0,) * (apart - 1)].flags.c_contiguous:
         apart -= 1

@@ -26,7 +26,6 @@ from runtime_arm.operators.common.copying import are_same
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import BLOCK, blocks
-from runtime_arm.registry.in_place import parts, updates
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import ZERO, Step, clip, copy, in_lines, in_turn, shaped
 
@@ -179,6 +178,8 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
 def _apply(ufunc: Any, to: Array, of: Array, row: Array) -> Step:
     """to = ufunc(of, row)"""
     if _is_same_place(to, of):
+        from runtime_arm.registry.in_place import updates
+
         return in_turn(updates(ufunc, to, row))
     return partial(ufunc, of, row, out=to)
 
@@ -231,6 +232,8 @@ def _add(addend: Array, products: Array) -> Iterator[Step]:
 
 
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:
+    from runtime_arm.registry.in_place import parts, updates
+
     whole = products if has_gaps(products) else _flat(products)
     if len(activation.limits) == 2 and CLIPS_FAST:
         (_, low), (_, high) = activation.limits

@@ -9,30 +9,25 @@ Between integers the low bits are kept. Every number but 0 is true. TFLite's rul
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, List, Optional, Sequence
+from typing import Any
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.operators.common.formulas import in_blocks
-from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.kernel import Call, Run, Specs
-from runtime_arm.registry.specs import TensorSpec
 
 STRING = np.dtype(object)
 LARGEST_HALF = np.float32(65504)  # what float16 can hold
 
 
-def _wide(dtype: Any) -> np.dtype[Any]:
-    """The integers that saturate on the way to ``dtype``."""
+def saturating(dtype: Any) -> np.dtype[Any]:
+    """The integers that saturate on the way from floats to ``dtype``."""
     return np.dtype({"int64": np.int64, "uint32": np.int64, "uint64": np.uint64}.get(np.dtype(dtype).name, np.int32))
 
 
 def to_integers(x: Any, dtype: Any) -> Array:
     """Floats as integers of ``dtype``, by the rule at the top of this file."""
-    wide = _wide(dtype)
+    wide = saturating(dtype)
     if wide != np.uint64 and np.size(x) and float(np.abs(x).max()) < 2.0**31:
         return np.asarray(x).astype(wide).astype(dtype)
     limits = np.iinfo(wide)
@@ -47,56 +42,6 @@ def cast(x: Array, dtype: Any) -> Array:
     if x.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
         return to_integers(x, dtype)
     return x.astype(dtype)
-
-
-def cast_kernel(call: Call) -> Run:
-    """The kernel of every cast between numbers and booleans: input 0 in output 0's dtype. Needs ``cast_scratch``."""
-    x, y = call.inputs[0], call.outputs[0]
-    if x.dtype.kind == "f" and y.dtype.kind in "iu":
-        return in_blocks(call, _into_integers)
-    return partial(np.copyto, y, x, casting="unsafe")
-
-
-def cast_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
-    """For the conversion of floats to integers a block of floats, of the integers that saturate, and of flags."""
-    x, y = inputs[0], outputs[0]
-    if x is None or x.dtype.kind != "f" or y.dtype.kind not in "iu":
-        return []
-    length = (min(BLOCK, y.size),)
-    return [TensorSpec(length, np.float64), TensorSpec(length, _wide(y.dtype)), TensorSpec(length, np.bool_)]
-
-
-def _into_integers(x: Array, y: Array, values: Array, whole: Array, beyond: Array) -> None:
-    """y = ``to_integers(x, y.dtype)``"""
-    if whole.dtype == np.uint64 or not (x.size and float(x.min()) > -(2.0**31) and float(x.max()) < 2.0**31):
-        saturate(x, values, whole, beyond, np.iinfo(whole.dtype).min)
-    else:
-        np.copyto(whole, x, casting="unsafe")
-    np.copyto(y, whole, casting="unsafe")
-
-
-def saturate(x: Array, values: Array, whole: Array, beyond: Array, nan: int) -> None:
-    """whole = the floats x, rounded towards zero.
-
-    What does not fit becomes the largest or smallest integer, NaN becomes ``nan``, one of these two. values, beyond:
-    memory for as many float64 and flags.
-    """
-    limits = np.iinfo(whole.dtype)
-    np.copyto(values, x)
-    if nan == limits.max:
-        np.copyto(values, np.inf, where=np.isnan(values, out=beyond))
-    np.fmax(values, float(limits.min), out=values)  # fmax passes NaN over
-    np.greater_equal(
-        values, float(limits.max), out=beyond
-    )  # 2**63 for int64, which is the first float that does not fit
-    np.copyto(values, 0.0, where=beyond)
-    np.copyto(whole, values, casting="unsafe")
-    np.copyto(whole, limits.max, where=beyond)
-
-
-def no_strings(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
-    """Why there is no kernel where input 0 or output 0 holds strings: they have no fixed size."""
-    return "strings have no buffers" if STRING in (inputs[0].dtype, outputs[0].dtype) else None  # type: ignore[union-attr]
 
 
 CAFFE2_TYPES = {

@@ -12,15 +12,8 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.operators.common.casting import (
-    LARGEST_HALF,
-    STRING,
-    caffe2_dtype,
-    cast,
-    cast_kernel,
-    cast_scratch,
-    no_strings,
-)
+from runtime_arm.operators.common.cast_kernel import cast_kernel, cast_scratch, no_strings
+from runtime_arm.operators.common.casting import LARGEST_HALF, STRING, caffe2_dtype, cast
 from runtime_arm.operators.common.dtypes import BOOL, CAFFE2_NUMBERS, NUMBERS
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator

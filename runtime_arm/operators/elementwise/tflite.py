@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.operators.common.casting import saturate
+from runtime_arm.operators.common.cast_kernel import saturate
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS, NUMBERS
 from runtime_arm.operators.common.formulas import in_blocks, level
 from runtime_arm.operators.elementwise.binary import common_shape

@@ -13,7 +13,6 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST
 from runtime_arm.operators.fused.fused import MAX, OPERANDS, activation_of, formula_of
 from runtime_arm.registry.blocks import BLOCK
-from runtime_arm.registry.in_place import updates
 from runtime_arm.registry.steps import Step, clip, copy
 
 
@@ -82,6 +81,8 @@ class InnerActivation:
             lines = len(out), -1
             yield clip(source.reshape(lines), low, high, out.reshape(lines))
             return
+        from runtime_arm.registry.in_place import updates
+
         for bound, value in self._limits:
             number = np.array(value, source.dtype)
             yield from updates(bound, out, number) if source is out else [partial(bound, source, number, out=out)]
