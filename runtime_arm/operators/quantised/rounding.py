@@ -71,7 +71,7 @@ def _float64(multiplier: Any) -> Array:
     return double
 
 
-class _Shifts(NamedTuple):
+class Shifts(NamedTuple):
     """Multipliers in fixed-point form, and what of them each block needs: left shifts, None if there are none; right
     shifts; 1 where a right shift moves something, else 0, None if it does everywhere; half of what it divides by."""
 
@@ -83,21 +83,22 @@ class _Shifts(NamedTuple):
     half: Array
 
 
-def _shifts(fixed: FixedPoint, right: Array) -> _Shifts:
+def _shifts(fixed: FixedPoint, right: Array) -> Shifts:
     left, moves = np.maximum(fixed.exponent, 0), (right > 0).astype(np.int64)
     half = np.asarray((np.int64(1) << right) >> 1)
-    return _Shifts(*fixed, left if left.any() else None, right, None if moves.all() else moves, half)
+    return Shifts(*fixed, left if left.any() else None, right, None if moves.all() else moves, half)
 
 
-def _double_rounding(fixed: FixedPoint) -> _Shifts:
+def double_rounding(fixed: FixedPoint) -> Shifts:
+    """The prepared multipliers of the rules tflite_ref and gemmlowp that are given in fixed-point form."""
     return _shifts(fixed, np.maximum(-fixed.exponent, 0))
 
 
-def _reference_fixed_point(multiplier: Any) -> _Shifts:
-    return _double_rounding(fixed_point(multiplier))
+def _reference_fixed_point(multiplier: Any) -> Shifts:
+    return double_rounding(fixed_point(multiplier))
 
 
-def _fixed_point_below_one(multiplier: Any) -> _Shifts:
+def _fixed_point_below_one(multiplier: Any) -> Shifts:
     fixed = fixed_point(multiplier)
     if np.any(fixed.mantissa < 0):
         raise ValueError(f"for the rule gemmlowp, a multiplier must not be negative, got {np.min(multiplier)}")
@@ -105,7 +106,7 @@ def _fixed_point_below_one(multiplier: Any) -> _Shifts:
         raise ValueError(
             f"for the rule gemmlowp, multipliers rounded to 31 bits must be less than 1, got {np.max(multiplier)}"
         )
-    return _double_rounding(fixed)
+    return double_rounding(fixed)
 
 
 def _scale_float32(sums: Array, multiplier: Array, work: Sequence[Array]) -> None:
@@ -114,7 +115,7 @@ def _scale_float32(sums: Array, multiplier: Array, work: Sequence[Array]) -> Non
     np.rint(result, out=result)
 
 
-def _scale_fixed_point(sums: Array, multiplier: _Shifts, work: Sequence[Array]) -> None:
+def _scale_fixed_point(sums: Array, multiplier: Shifts, work: Sequence[Array]) -> None:
     """high(2 * saturate(sums << left) * mantissa), half up; then / 2**right, half away from zero. In place in int64."""
     result, sign = work
     np.copyto(result, sums, casting="unsafe")
@@ -132,7 +133,7 @@ def _scale_fixed_point(sums: Array, multiplier: _Shifts, work: Sequence[Array]) 
     np.right_shift(result, multiplier.right, out=result)
 
 
-def _sixteen_bits(multiplier: Any) -> _Shifts:
+def _sixteen_bits(multiplier: Any) -> Shifts:
     """The mantissa in 16 bits, rounded half up, at most 32767. ValueError if a multiplier is 2**14 or more."""
     fixed = fixed_point(multiplier)
     if np.any(fixed.exponent > 14):
@@ -141,7 +142,7 @@ def _sixteen_bits(multiplier: Any) -> _Shifts:
     return _shifts(FixedPoint(mantissa, fixed.exponent), 15 - fixed.exponent)
 
 
-def _scale_wide(sums: Array, multiplier: _Shifts, work: Sequence[Array]) -> None:
+def _scale_wide(sums: Array, multiplier: Shifts, work: Sequence[Array]) -> None:
     result = work[0]
     np.copyto(result, sums, casting="unsafe")
     np.multiply(result, multiplier.mantissa, out=result)
