@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Tuple
 
 from optimize import pipeline
 from optimize.engines.pick import AUTO, MEASURE, pick_engines
-from optimize.engines.sample_inputs import drawn
+from optimize.engines.sample_inputs import taken
 from optimize.engines.trials import Trials
 from optimize.equivalence import Steps, require_equal
 from optimize.examples import stored_examples
@@ -21,6 +21,7 @@ from optimize.rewriting.weights import with_unpacked_fills
 from optimize.untangling import untangled
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
+from runtime_arm.execution.predictor import Predictor
 from runtime_arm.imports import lazy_names
 from runtime_arm.machine.memory import memory_for
 from runtime_arm.netdef import NetDef
@@ -31,6 +32,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import TUNING
 from runtime_arm.records import replace
 from runtime_arm.registry.schema import find
+from runtime_arm.registry.specs import TensorSpec
 
 if TYPE_CHECKING:
     from optimize.quantization import quantize
@@ -131,8 +133,15 @@ def optimize(
     if pair.tuning is not None and result.tuning is None:
         report.notes.append(_TUNING_DROPPED)
     if paranoid:
-        report.notes.append(str(run_paranoid(result, drawn(sample_specs(known.inputs)))))
+        report.notes.append(_paranoid(result, sample_specs(known.inputs)))
     return result.replace(inputs=pair.inputs)
+
+
+def _paranoid(pair: Pair, specs: Mapping[str, TensorSpec]) -> str:
+    """Runs the pair in poisoned memory. Returns what a report says of it."""
+    with Predictor(pair, threads=1) as predictor:
+        feeds = taken(predictor, specs)[0]
+    return str(run_paranoid(pair, feeds))
 
 
 def _check_options(pair: Pair, engines: str, stop_after: Optional[int], caffe2_compatible: bool) -> None:

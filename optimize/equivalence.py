@@ -21,7 +21,7 @@ import numpy as np
 from optimize.engines.accuracy import TOLERANCE, Feeds, difference
 from optimize.engines.error_budget import directly
 from optimize.engines.options import options_alone
-from optimize.engines.sample_inputs import drawn, in_last_bits
+from optimize.engines.sample_inputs import drawn, in_last_bits, taken
 from optimize.engines.trials import MOST_WORK, Trial, Trials, work_of
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Report, Step
@@ -35,6 +35,7 @@ from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.randomness import random_operator
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
@@ -47,7 +48,6 @@ SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they ma
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
 SAMPLES = 2
 EMPTY = (0, 64, 32), (1, 0, 0)  # also tried: an empty batch, and a length of 0, if the plain net takes them
-SMALL_INTEGERS = 2  # integers below this are tried if larger ones are refused: they may be indices into small tables
 
 
 class Steps(NamedTuple):
@@ -133,7 +133,7 @@ class _Both:
 
     def sample(self, specs: Specs, refusals: List[str], trials: Trials) -> Optional[_Sample]:
         """The sample that a trial showed, else a new one; None, with the reason in ``refusals``, if there is none."""
-        known = None if _draws_numbers(self.plain.predict_net) else trials.outputs(self.plain, specs)
+        known = None if random_operator(self.plain.predict_net) else trials.outputs(self.plain, specs)
         if known is None:
             return _sample(self.plain, specs, refusals, self._like)
         return _Sample(drawn(specs), known, (), True, trials.find(self.plain))
@@ -303,23 +303,12 @@ def _sample(plain: Pair, specs: Specs, refusals: List[str], like: Pair) -> Optio
             if work > MOST_WORK:
                 refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
                 return None
-            feeds, outputs, first = _taken(predictor, specs)
-        again = _run(plain, feeds) if _draws_numbers(plain.predict_net) else {}
+            feeds, outputs, first = taken(predictor, specs)
+        again = _run(plain, feeds) if random_operator(plain.predict_net) else {}
     except ArmnetError as error:
         refusals.append(first_line(error))
         return None
     return _Sample(feeds, outputs, [name for name in again if difference(outputs[name], again[name])], first)
-
-
-def _taken(predictor: Predictor, specs: Specs) -> Tuple[Feeds, Dict[str, Any], bool]:
-    """Inputs that the net accepts, its outputs for them, and whether they are the first that were drawn; integers are
-    small if it refuses larger ones."""
-    try:
-        feeds = drawn(specs)
-        return feeds, predictor.run(feeds), True
-    except ArmnetError:
-        feeds = drawn(specs, largest=SMALL_INTEGERS)
-        return feeds, predictor.run(feeds), False
 
 
 def _run(pair: Pair, feeds: Feeds) -> Dict[str, Any]:
@@ -334,17 +323,9 @@ def _outputs(pair: Pair, feeds: Feeds) -> Outputs:
         return f"it refuses what the plain net takes: {first_line(error)}"
 
 
-def _draws_numbers(net: NetDef) -> bool:
-    """Whether the result of some operator may differ from run to run."""
-    schemas = [find(op) for op in net.op]
-    return any(schema is not None and not schema.pure for schema in schemas) or any(
-        _draws_numbers(sub) for op in net.op for sub in op.subnets()
-    )
-
-
 def _frozen(plain: Pair) -> Callable[[Pair], Pair]:
     """A function that replaces the weights that an init_net draws at random by the same constants in every pair."""
-    random = [op for op in plain.init_net.op if _draws_numbers(NetDef(op=(op,)))]
+    random = [op for op in plain.init_net.op if random_operator(NetDef(op=(op,)))]
     if not random:
         return lambda pair: pair
     try:

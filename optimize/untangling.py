@@ -14,7 +14,6 @@ from optimize.equivalence import Steps, require_equal
 from optimize.passes.composing import compose_bags, compose_reduce_slices, compose_update_slice
 from optimize.passes.folding import choose_branches, unroll_loops
 from optimize.passes.removing import remove_sequences
-from optimize.rewriting.inlining import READERS
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import MOST_ROUNDS
@@ -22,6 +21,7 @@ from optimize.rewriting.subnets import run_passes_everywhere
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
+from runtime_arm.registry.randomness import SEQUENCE_READERS
 
 Shapes = Mapping[str, Sequence[int]]
 _DONE_BY = {
@@ -35,7 +35,7 @@ _DONE_BY = {
         compose_update_slice,
     )
 }
-_TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *READERS}
+_TYPES = {"If", "onnx.Loop", "onnx.ScatterND", *SEQUENCE_READERS}
 
 
 def untangled(pair: Pair, inputs: Sequence[TensorInfo], shapes: Shapes, recorder: Recorder) -> Tuple[Pair, Program]:

@@ -33,12 +33,15 @@ def relative_error(wanted: Results, actual: Results) -> float:
 def difference(wanted: Any, actual: Any) -> float:
     """The largest difference between elements of two blobs, divided by the largest magnitude in the first.
 
-    Infinite if one is missing, or if shapes, dtypes, quantisation parameters, non-finite elements or strings differ.
+    Infinite if one is missing, or if shapes, dtypes, quantisation parameters, non-finite elements or strings differ. Of
+    two sequences it is the largest difference between elements at the same place.
     """
     if isinstance(wanted, QuantizedTensor) and isinstance(actual, QuantizedTensor):
         return difference(wanted.values, actual.values) if wanted[1:] == actual[1:] else float("inf")
+    if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
+        return max(map(difference, wanted, actual), default=0.0)
     if not isinstance(wanted, np.ndarray) or not isinstance(actual, np.ndarray):
-        return float("inf")
+        return 0.0 if wanted is None and actual is None else float("inf")
     if (wanted.shape, wanted.dtype) != (actual.shape, actual.dtype):
         return float("inf")
     if wanted.dtype.kind == "O":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from contextlib import suppress
+from typing import Any, Dict, Mapping, Tuple
 
 import numpy as np
 
+from runtime_arm.errors import ArmnetError
+from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array
 from runtime_arm.registry.specs import TensorSpec
 
 LARGEST_INTEGER = 100  # integers may be indices into tables
+FEWER_INTEGERS = (2, 1)  # integers below these are tried if larger ones are refused: the tables may be small
 LARGEST_SIZE = 4
 LAST_BITS = 2.0**-20  # the largest relative change of a number when the effect of rounding is measured
 MOST_SIZES = 8  # so few integers in a row may be sizes or repetitions, one for each dimension
@@ -34,6 +38,19 @@ def _drawn(spec: TensorSpec, rng: np.random.Generator, largest: int) -> Array:
         largest = min(largest, LARGEST_SIZE)
     integers = rng.integers(0, largest, spec.shape)
     return np.asarray(integers, spec.dtype) if spec.dtype != object else np.asarray(integers).astype(str).astype(object)
+
+
+def taken(predictor: Predictor, specs: Mapping[str, TensorSpec]) -> Tuple[Dict[str, Array], Dict[str, Any], bool]:
+    """Random inputs that the net accepts, its outputs for them, and whether they are those that ``drawn`` gives first.
+
+    Integers are small if the net refuses larger ones. ArmnetError if it refuses all.
+    """
+    for largest in (LARGEST_INTEGER, *FEWER_INTEGERS[:-1]):
+        feeds = drawn(specs, largest=largest)
+        with suppress(ArmnetError):
+            return feeds, predictor.run(feeds), largest == LARGEST_INTEGER
+    feeds = drawn(specs, largest=FEWER_INTEGERS[-1])
+    return feeds, predictor.run(feeds), False
 
 
 def in_last_bits(array: Any, rng: np.random.Generator) -> Any:

@@ -6,14 +6,8 @@ from typing import Dict, List, Mapping, Optional, Set
 
 from optimize.rewriting.program import Program
 from runtime_arm.netdef import Array, NetDef, OperatorDef
+from runtime_arm.registry.randomness import is_random
 from runtime_arm.registry.schema import lookup
-
-# Operators that make and read sequences; they are marked as not pure, but their results are the same each time.
-MAKERS = frozenset(
-    f"onnx.{name}"
-    for name in ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence")
-)
-READERS = frozenset(f"onnx.{name}" for name in ("SequenceAt", "ConcatFromSequence", "SequenceLength"))
 
 
 def why_apart(net: NetDef, repeats: bool = False) -> Optional[str]:
@@ -27,7 +21,7 @@ def why_apart(net: NetDef, repeats: bool = False) -> Optional[str]:
             return "it holds nets of its own"
         if op.control_input or {*op.input} & {*op.output} - {""}:
             return "it depends on the order of operators"
-        if repeats and not schema.pure and op.full_type not in MAKERS | READERS:
+        if repeats and is_random(op):
             return "it gives other results each time"
     return None
 

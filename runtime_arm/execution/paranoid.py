@@ -22,7 +22,7 @@ from runtime_arm.planning.steps import Step, Value
 from runtime_arm.planning.verify import BrokenPlan
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.kernel import Run
-from runtime_arm.registry.schema import find
+from runtime_arm.registry.randomness import random_operator
 from runtime_arm.registry.specs import QuantizedTensor
 
 
@@ -46,10 +46,9 @@ def run_paranoid(pair: Pair, feeds: Mapping[str, Any]) -> Poisoned:
     BrokenPlan, naming the output, if its results are not those of a run whose blobs share no memory. UsageError for a
     net that draws random numbers.
     """
-    for op in pair.predict_net.op:
-        schema = find(op)
-        if schema is not None and not schema.pure:
-            raise UsageError(f"{op.signature()}: its results differ from run to run, so two runs cannot be compared")
+    random = random_operator(pair.predict_net)
+    if random is not None:
+        raise UsageError(f"{random.signature()}: its results differ from run to run, so two runs cannot be compared")
     with Predictor(pair, threads=1) as predictor:
         predictor.run(feeds)  # compiles all segments, also those after operators whose output shape depends on data
         segments = _segments(predictor)
@@ -158,8 +157,14 @@ def _bytes(array: Array) -> Array:
 
 
 def _same_bits(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
     if isinstance(one, QuantizedTensor):
         one, other = one.values, other.values
+    if isinstance(one, list):  # a sequence
+        return len(one) == len(other) and all(map(_same_bits, one, other))
+    if one is None:  # an optional value that holds nothing
+        return True
     if one.dtype == object:
         return bool(np.array_equal(one, other))
     return (one.shape, one.dtype, one.tobytes()) == (other.shape, other.dtype, other.tobytes())

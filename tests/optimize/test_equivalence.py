@@ -233,6 +233,16 @@ def test_the_report_says_why_nothing_was_compared() -> None:
     assert report.notes[-1].startswith("only shapes and dtypes of results were compared with the plain net's: ")
 
 
+def test_a_changed_element_of_a_sequence_is_refused(broken: Break) -> None:
+    pair = pair_of('net "": x -> y\n Tanh(x) -> a\n onnx.SequenceConstruct(x, a) -> y', shapes={"x": (2, 3)})
+    report = Report()
+    optimize(pair, report=report)
+    assert not report.notes
+    broken("Tanh", OperatorDef.of("Exp", ["x"], ["y"]))
+    with pytest.raises(OptimizationError, match=r"broken of Tanh\(x\) -> a, .* output 'y' differs by "):
+        optimize(pair)
+
+
 def sequence(*elements: Any) -> np.ndarray:
     held = np.empty(len(elements), object)
     for place, element in enumerate(elements):
@@ -260,6 +270,11 @@ def sequence(*elements: Any) -> np.ndarray:
         (QuantizedTensor(np.ones(2, np.int8), 0.5, 1), QuantizedTensor(np.ones(2, np.int8), 0.5, 1), 0.0),
         (QuantizedTensor(np.ones(2, np.int8), 0.5, 1), QuantizedTensor(np.ones(2, np.int8), 0.5, 2), np.inf),
         (np.ones(2), None, np.inf),
+        (None, None, 0.0),
+        ([np.ones(2), np.full(2, 4.0)], [np.ones(2), np.full(2, 3.0)], 0.25),
+        ([np.ones(2)], [np.ones(2), np.ones(2)], np.inf),
+        ([np.ones(2)], np.ones(2), np.inf),
+        ([], [], 0.0),
     ],
 )
 def test_how_far_results_are_apart(wanted: Any, actual: Any, expected: float) -> None:

@@ -12,6 +12,7 @@ from optimize import Report, optimize
 from optimize.rewriting.report import operator_counts
 from runtime_arm.errors import ExportError, ShapeError, UsageError
 from runtime_arm.netdef import NetDef
+from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
 from tests.optimize import kinds
 from tests.optimize.nets import assert_same_numbers, pair_of, pair_of_net
@@ -208,6 +209,15 @@ def test_a_pair_of_files_without_metadata(tmp_path: Any) -> None:
     result = optimize(Pair.load(tmp_path), shapes={"x": (2, 4, 5, 5)})
     result.save(tmp_path / "optimised")
     assert Pair.load(tmp_path / "optimised") == result
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 200])
+def test_indices_of_paranoid_runs_fit_into_the_table(rows: int) -> None:
+    table = np.arange(4 * rows, dtype=np.float32).reshape(rows, 4)
+    pair = pair_of('net "": i, table -> y\n Gather(table, i) -> a\n Tanh(a) -> y', {"table": table})
+    report = Report()
+    optimize(pair.replace(inputs=(TensorInfo("i", (3, 9), "int64"),)), paranoid=True, report=report)
+    assert "before 2 steps; the outputs equal those of a run without a memory plan" in report.notes[-1]
 
 
 def test_random_fills_stay_random() -> None:

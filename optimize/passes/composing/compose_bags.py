@@ -82,8 +82,8 @@ class _Body(Body):
         equal, self.nothing, self._reduced = self._branches(insert.input[1], _EQUAL)
         self.limits = self._limit(equal.input[0]), self._limit(equal.input[1])
         zeros = program.value(self.around(self.nothing, 2))
-        if zeros is None or zeros.any() or zeros.dtype != np.float32:
-            raise Refusal("a bag that begins where it ends does not give zeros")
+        if zeros is None or zeros.any() or zeros.dtype != np.float32 or len(zeros) != 1:
+            raise Refusal("a bag that begins where it ends does not give a row of zeros")
         self._width = zeros.shape[1]
 
     def _trips(self, op: OperatorDef, first: str, following: str) -> str:

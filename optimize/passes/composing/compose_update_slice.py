@@ -24,7 +24,7 @@ def _writes(program: Program, op: OperatorDef) -> bool:
 def _update(program: Program, op: OperatorDef) -> Rewrite:
     x, indices, block = op.input
     whole, part, depth = (_sizes(program, name) for name in (x, block, indices))
-    if len(whole) != len(part) or depth[-1] != len(whole):
+    if len(whole) != len(part) or depth != [*part, len(whole)]:
         raise Refusal("the indices are not those of single elements")
     columns = _columns(program, indices, part)
     starts = [_start(values, axis, part) for axis, values in enumerate(columns)]

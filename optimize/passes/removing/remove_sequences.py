@@ -10,11 +10,11 @@ from typing import Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from optimize.rewriting.inlining import MAKERS
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, source
 from runtime_arm.netdef import Array, OperatorDef
+from runtime_arm.registry.randomness import SEQUENCE_MAKERS
 
 MOST_ELEMENTS = 256  # and steps by which a sequence is made
 
@@ -31,7 +31,9 @@ def _elements(program: Program, name: str) -> List[str]:
     changes: List[OperatorDef] = []
     while True:
         made = source(program, name)
-        if made is None or made.full_type not in MAKERS or program.is_rewritten(name) or len(changes) > MOST_ELEMENTS:
+        if made is None or made.full_type not in SEQUENCE_MAKERS:
+            raise Refusal(f"what {name!r} holds is not known")
+        if program.is_rewritten(name) or len(changes) > MOST_ELEMENTS:
             raise Refusal(f"what {name!r} holds is not known")
         if made.full_type not in ("onnx.SequenceInsert", "onnx.SequenceErase"):
             break

@@ -60,11 +60,15 @@ def add(out: Array, source: Array) -> Step:
 
 def add_planes(out: Array, source: Array) -> Iterator[Step]:
     """The same, as steps, for arrays that need not be contiguous in their first dimensions."""
+    from runtime_arm.registry.in_place import parts
+
     apart = out.ndim - 1 if pays() else 0
     while apart and out[(0,) * (apart - 1)].flags.c_contiguous and source[(0,) * (apart - 1)].flags.c_contiguous:
         apart -= 1
     for index in np.ndindex(*out.shape[:apart]):
-        yield add(out[index], source[index])
+        to, of = out[index], source[index]
+        for part in parts(to):
+            yield add(to[part], of[part])
 
 
 def add_multiple(out: Array, factor: float, source: Array) -> Step:

@@ -92,9 +92,13 @@ def _convolution(call: Call, finish: Finish) -> Run:
     x, zero_point = call.inputs[operands.x], operand(call.inputs, operands.x_zero_point)
     zero_point = np.zeros((), x.dtype) if zero_point is None else zero_point.reshape(())
     offset = np.zeros((convolution.filters, 1), np.float64 if arithmetic.wide else np.float32)
+    whole = np.empty_like(totals)
 
     def set_offset() -> None:
-        offset[:, 0] = (arithmetic.centre - int(zero_point)) * totals + (0 if bias is None else bias)
+        np.multiply(totals, arithmetic.centre - int(zero_point), out=whole)
+        if bias is not None:
+            np.add(whole, bias, out=whole)
+        offset[:, 0] = whole
 
     steps: List[Step] = [set_offset]
     y = call.outputs[0].reshape(convolution.batch, convolution.filters, math.prod(columns.window.output))

@@ -172,13 +172,26 @@ def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
     it can be used for many strips."""
     if ufunc is np.add and adding_vectors.pays():
         return _pass_along(vector, _add_rows)
-    return _pass_along(vector, lambda to, of, row: partial(ufunc, of, row, out=to))
+    return _pass_along(vector, partial(_apply, ufunc))
+
+
+def _apply(ufunc: Any, to: Array, of: Array, row: Array) -> Step:
+    """to = ufunc(of, row)"""
+    if _is_same_place(to, of):
+        from runtime_arm.registry.in_place import updates
+
+        return in_turn(updates(ufunc, to, row))
+    return partial(ufunc, of, row, out=to)
+
+
+def _is_same_place(to: Array, of: Array) -> bool:
+    return bool(to.__array_interface__["data"] == of.__array_interface__["data"])
 
 
 def _add_rows(to: Array, of: Array, row: Array) -> Step:
     """to = of + row, by one call a row if that adds in place."""
-    if (to.ndim > 1 and has_gaps(to)) or to.__array_interface__["data"] != of.__array_interface__["data"]:
-        return partial(np.add, of, row, out=to)
+    if (to.ndim > 1 and has_gaps(to)) or not _is_same_place(to, of):
+        return _apply(np.add, to, of, row)
     return in_turn([adding_vectors.add(to[place], row) for place in np.ndindex(*to.shape[:-1])])
 
 
@@ -219,16 +232,18 @@ def _add(addend: Array, products: Array) -> Iterator[Step]:
 
 
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:
+    from runtime_arm.registry.in_place import parts, updates
+
     whole = products if has_gaps(products) else _flat(products)
     if len(activation.limits) == 2 and CLIPS_FAST:
         (_, low), (_, high) = activation.limits
-        yield clip(whole, low, high, whole)
+        for index in parts(whole):
+            yield clip(whole[index], low, high, whole[index])
     elif activation.limits:
         for part in rows_of(whole, longest_row()):
             for bound, value in activation.limits:
-                row = row_of(value)[: part.shape[2]] if part.ndim == 3 else np.float32(value)
-                target = _without_ones(part)
-                yield partial(bound, target, row, out=target)
+                row = row_of(value)[: part.shape[2]] if part.ndim == 3 else np.asarray(np.float32(value))
+                yield from updates(bound, _without_ones(part), row)
     elif activation:
         for plane in np.ndindex(*products.shape[:2]):
             for block in blocks(products.shape[2:]):

@@ -9,23 +9,25 @@ Between integers the low bits are kept. Every number but 0 is true. TFLite's rul
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.operators.common.formulas import in_blocks
-from runtime_arm.registry.kernel import Call, Run, Specs
 
 STRING = np.dtype(object)
 LARGEST_HALF = np.float32(65504)  # what float16 can hold
 
 
+def saturating(dtype: Any) -> np.dtype[Any]:
+    """The integers that saturate on the way from floats to ``dtype``."""
+    return np.dtype({"int64": np.int64, "uint32": np.int64, "uint64": np.uint64}.get(np.dtype(dtype).name, np.int32))
+
+
 def to_integers(x: Any, dtype: Any) -> Array:
     """Floats as integers of ``dtype``, by the rule at the top of this file."""
-    wide = np.dtype({"int64": np.int64, "uint32": np.int64, "uint64": np.uint64}.get(np.dtype(dtype).name, np.int32))
+    wide = saturating(dtype)
     if wide != np.uint64 and np.size(x) and float(np.abs(x).max()) < 2.0**31:
         return np.asarray(x).astype(wide).astype(dtype)
     limits = np.iinfo(wide)
@@ -40,19 +42,6 @@ def cast(x: Array, dtype: Any) -> Array:
     if x.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
         return to_integers(x, dtype)
     return x.astype(dtype)
-
-
-def cast_kernel(call: Call) -> Run:
-    """The kernel of every cast between numbers and booleans: input 0 in output 0's dtype."""
-    x, y = call.inputs[0], call.outputs[0]
-    if x.dtype.kind == "f" and y.dtype.kind in "iu":
-        return in_blocks(call, lambda x, y: np.copyto(y, to_integers(x, y.dtype)))
-    return partial(np.copyto, y, x, casting="unsafe")
-
-
-def no_strings(op: OperatorDef, inputs: Specs, outputs: Any) -> Optional[str]:
-    """Why there is no kernel where input 0 or output 0 holds strings: they have no fixed size."""
-    return "strings have no buffers" if STRING in (inputs[0].dtype, outputs[0].dtype) else None  # type: ignore[union-attr]
 
 
 CAFFE2_TYPES = {

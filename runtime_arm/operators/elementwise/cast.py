@@ -12,7 +12,8 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
-from runtime_arm.operators.common.casting import LARGEST_HALF, STRING, caffe2_dtype, cast, cast_kernel, no_strings
+from runtime_arm.operators.common.cast_kernel import cast_kernel, cast_scratch, no_strings
+from runtime_arm.operators.common.casting import LARGEST_HALF, STRING, caffe2_dtype, cast
 from runtime_arm.operators.common.dtypes import BOOL, CAFFE2_NUMBERS, NUMBERS
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.schema import operator
@@ -33,7 +34,7 @@ def caffe2_cast_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [_strings(x, lambda value: b"%f" % value if x.dtype.kind == "f" else b"%d" % value)]
 
 
-caffe2_cast.kernel("NUMPY", supports=no_strings)(cast_kernel)
+caffe2_cast.kernel("NUMPY", supports=no_strings, scratch=cast_scratch)(cast_kernel)
 
 
 def _strings(x: Array, text: Callable[[Any], bytes]) -> Array:
@@ -89,7 +90,7 @@ def onnx_cast_reference(op: OperatorDef, x: Array) -> List[Any]:
     return [_onnx_cast(op, x, dtypes.dtype_of(op.get_int("to")))]
 
 
-onnx_cast.kernel("NUMPY", supports=no_strings)(cast_kernel)
+onnx_cast.kernel("NUMPY", supports=no_strings, scratch=cast_scratch)(cast_kernel)
 
 
 def _onnx_cast(op: OperatorDef, x: Array, dtype: Any) -> Array:
@@ -118,7 +119,7 @@ def cast_like_reference(op: OperatorDef, x: Array, like: Array) -> List[Any]:
     return [_onnx_cast(op, x, like.dtype)]
 
 
-cast_like.kernel("NUMPY", supports=no_strings)(cast_kernel)
+cast_like.kernel("NUMPY", supports=no_strings, scratch=cast_scratch)(cast_kernel)
 
 
 @operator("BitCast", domain="onnx", dtypes=BOOL + NUMBERS)

@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime_arm.errors import ArgumentError, OperatorError
 from runtime_arm.netdef import Array, OperatorDef, dtypes
+from runtime_arm.operators.common.cast_kernel import saturate
 from runtime_arm.operators.common.dtypes import FLOAT32, FLOATS, NUMBERS
 from runtime_arm.operators.common.formulas import in_blocks, level
 from runtime_arm.operators.elementwise.binary import common_shape
@@ -152,16 +153,19 @@ def _whole(value: Any, limits: Any) -> int:
     return int(limits.min) if value <= limits.min else int(limits.max) if value >= limits.max else int(value)
 
 
-@cast.kernel("NUMPY", splits_work=True)
+def _cast_scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[TensorSpec]:
+    length = (min(BLOCK, outputs[0].size),)
+    return [TensorSpec(length, np.float64), TensorSpec(length, np.bool_)]
+
+
+@cast.kernel("NUMPY", scratch=_cast_scratch, splits_work=True)
 def cast_numpy(call: Call) -> Run:
-    return in_blocks(call, lambda x, y: np.copyto(y, _saturated(x, y.dtype)))
+    return in_blocks(call, _cast_block)
 
 
-def _saturated(x: Array, dtype: Any) -> Array:
-    """Floats as integers of ``dtype``, by the rule of ``cast``."""
-    limits = np.iinfo(dtype)
+def _cast_block(x: Array, y: Array, values: Array, beyond: Array) -> None:
+    limits = np.iinfo(y.dtype)
     if x.size and limits.min <= x.min().item() and x.max().item() <= limits.max:  # of Python's, which compares exactly
-        return x.astype(dtype)
-    values = x.astype(np.float64)
-    fits = values < float(limits.max)
-    return np.where(fits, np.where(fits, np.fmax(values, limits.min), 0).astype(dtype), limits.max).astype(dtype)
+        np.copyto(y, x, casting="unsafe")
+    else:
+        saturate(x, values, y, beyond, limits.max)

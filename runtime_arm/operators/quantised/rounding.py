@@ -71,7 +71,34 @@ def _float64(multiplier: Any) -> Array:
     return double
 
 
-def _fixed_point_below_one(multiplier: Any) -> FixedPoint:
+class Shifts(NamedTuple):
+    """Multipliers in fixed-point form, and what of them each block needs: left shifts, None if there are none; right
+    shifts; 1 where a right shift moves something, else 0, None if it does everywhere; half of what it divides by."""
+
+    mantissa: Array
+    exponent: Array
+    left: Optional[Array]
+    right: Array
+    moves: Optional[Array]
+    half: Array
+
+
+def _shifts(fixed: FixedPoint, right: Array) -> Shifts:
+    left, moves = np.maximum(fixed.exponent, 0), (right > 0).astype(np.int64)
+    half = np.asarray((np.int64(1) << right) >> 1)
+    return Shifts(*fixed, left if left.any() else None, right, None if moves.all() else moves, half)
+
+
+def double_rounding(fixed: FixedPoint) -> Shifts:
+    """The prepared multipliers of the rules tflite_ref and gemmlowp that are given in fixed-point form."""
+    return _shifts(fixed, np.maximum(-fixed.exponent, 0))
+
+
+def _reference_fixed_point(multiplier: Any) -> Shifts:
+    return double_rounding(fixed_point(multiplier))
+
+
+def _fixed_point_below_one(multiplier: Any) -> Shifts:
     fixed = fixed_point(multiplier)
     if np.any(fixed.mantissa < 0):
         raise ValueError(f"for the rule gemmlowp, a multiplier must not be negative, got {np.min(multiplier)}")
@@ -79,7 +106,7 @@ def _fixed_point_below_one(multiplier: Any) -> FixedPoint:
         raise ValueError(
             f"for the rule gemmlowp, multipliers rounded to 31 bits must be less than 1, got {np.max(multiplier)}"
         )
-    return fixed
+    return double_rounding(fixed)
 
 
 def _scale_float32(sums: Array, multiplier: Array, work: Sequence[Array]) -> None:
@@ -88,38 +115,39 @@ def _scale_float32(sums: Array, multiplier: Array, work: Sequence[Array]) -> Non
     np.rint(result, out=result)
 
 
-def _scale_fixed_point(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
+def _scale_fixed_point(sums: Array, multiplier: Shifts, work: Sequence[Array]) -> None:
     """high(2 * saturate(sums << left) * mantissa), half up; then / 2**right, half away from zero. In place in int64."""
     result, sign = work
-    right = np.maximum(-multiplier.exponent, 0)
     np.copyto(result, sums, casting="unsafe")
-    if np.any(multiplier.exponent > 0):
-        np.left_shift(result, np.maximum(multiplier.exponent, 0), out=result)
+    if multiplier.left is not None:
+        np.left_shift(result, multiplier.left, out=result)
         np.clip(result, _INT32_MIN, _INT32_MAX, out=result)
     np.multiply(result, multiplier.mantissa, out=result)
     np.add(result, 1 << 30, out=result)
     np.right_shift(result, 31, out=result)
     np.right_shift(result, 63, out=sign)  # -1 where negative: half away from zero is half up of one unit less
-    np.multiply(sign, right > 0, out=sign)
+    if multiplier.moves is not None:
+        np.multiply(sign, multiplier.moves, out=sign)
     np.add(result, sign, out=result)
-    np.add(result, (1 << right) >> 1, out=result)
-    np.right_shift(result, right, out=result)
+    np.add(result, multiplier.half, out=result)
+    np.right_shift(result, multiplier.right, out=result)
 
 
-def _sixteen_bits(multiplier: Any) -> FixedPoint:
+def _sixteen_bits(multiplier: Any) -> Shifts:
     """The mantissa in 16 bits, rounded half up, at most 32767. ValueError if a multiplier is 2**14 or more."""
     fixed = fixed_point(multiplier)
     if np.any(fixed.exponent > 14):
         raise ValueError(f"for the rule tflite_wide, a multiplier must be less than 2**14, got {np.max(multiplier)}")
-    return FixedPoint(np.minimum((fixed.mantissa + (1 << 15)) >> 16, (1 << 15) - 1), fixed.exponent)
+    mantissa = np.minimum((fixed.mantissa + (1 << 15)) >> 16, (1 << 15) - 1)
+    return _shifts(FixedPoint(mantissa, fixed.exponent), 15 - fixed.exponent)
 
 
-def _scale_wide(sums: Array, multiplier: FixedPoint, work: Sequence[Array]) -> None:
-    result, shift = work[0], 15 - multiplier.exponent
+def _scale_wide(sums: Array, multiplier: Shifts, work: Sequence[Array]) -> None:
+    result = work[0]
     np.copyto(result, sums, casting="unsafe")
     np.multiply(result, multiplier.mantissa, out=result)
-    np.add(result, np.int64(1) << (shift - 1), out=result)
-    np.right_shift(result, shift, out=result)
+    np.add(result, multiplier.half, out=result)
+    np.right_shift(result, multiplier.right, out=result)
 
 
 def _scale_float64(sums: Array, multiplier: Array, work: Sequence[Array]) -> None:
@@ -149,7 +177,7 @@ RULES: Dict[str, RoundingRule] = {
     for rule in (
         RoundingRule("onnx_even", ("float32",), _float32, _scale_float32),
         RoundingRule("gemmlowp", ("int64", "int64"), _fixed_point_below_one, _scale_fixed_point),
-        RoundingRule("tflite_ref", ("int64", "int64"), fixed_point, _scale_fixed_point),
+        RoundingRule("tflite_ref", ("int64", "int64"), _reference_fixed_point, _scale_fixed_point),
         RoundingRule("tflite_real", ("float64", "float64"), _float64, _scale_float64),
         RoundingRule("tflite_wide", ("int64", "int64"), _sixteen_bits, _scale_wide),
     )

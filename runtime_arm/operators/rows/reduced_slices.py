@@ -114,14 +114,16 @@ def _supports(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 
 def _scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     """A block of rows and one more, twice: as they are picked, and reduced; where they are among X's; limits of slices
-    among them."""
+    among them. Of all slices: first row, end and length; two flags; the length as a divisor."""
     x = inputs[0]
     assert x is not None
     rows, row = _rows(x, inputs[4] if len(inputs) > 4 else None), x.with_shape((1, *x.shape[1:]))
     most = max(64, usual_block_nbytes() // (2 * row.nbytes))
     count = 1 + min(most, max(rows, 2 * outputs[0].shape[0]))
     blocks, places = x.with_shape((count, *x.shape[1:])), TensorSpec((count,), np.intp)
-    return (blocks, blocks, places, places)
+    slices = outputs[0].shape[0]
+    of_slices = TensorSpec((3, slices), np.int64), TensorSpec((2, slices), np.bool_), TensorSpec((slices,), x.dtype)
+    return (blocks, blocks, places, places, *of_slices)
 
 
 class _Block:
@@ -130,7 +132,7 @@ class _Block:
     def __init__(self, call: Call):
         self._op, self._x = call.op, call.inputs[0]
         self._indices, self._weights = (*call.inputs[4:], None, None)[:2]
-        self._picked, self.reduced, self._places, self.limits = call.scratch
+        self._picked, self.reduced, self._places, self.limits = call.scratch[:4]
         self.most = len(self._picked) - 1
 
     def pick(self, first: int, last: int) -> Array:
@@ -162,38 +164,62 @@ def reduce_slices_blocks(call: Call) -> Run:
     Its result for each end, the rows up to the next start, is not used. A slice longer than a block is reduced in
     parts.
     """
-    y, (starts, ends) = call.outputs[0], call.inputs[1:3]
+    y = call.outputs[0]
     function, nothing = _reduction(call.op)
-    block, column = _Block(call), (-1,) + (1,) * (y.ndim - 1)
-    indices = call.in_specs[4] if len(call.in_specs) > 4 else None
-    x = call.in_specs[0]
-    assert x is not None
-    rows, mean = _rows(x, indices), call.op.get_str("reduction", "Sum") == "Mean"
+    block, slices, column = _Block(call), _Slices(call), (-1,) + (1,) * (y.ndim - 1)
+    first, last, mean = slices.first, slices.last, call.op.get_str("reduction", "Sum") == "Mean"
 
     def run() -> None:
-        first, last = _limits(starts, ends, len(y), rows)
+        slices.find()
         block.check(first, last)
         at = 0
         while at < len(y):
-            many = _together(first[at:], last[at:], block.most)
+            many = slices.together(at, block.most)
             if many:
                 _reduce_together(function, block, first[at : at + many], last[at : at + many], y[at : at + many])
             else:
                 _reduce_long(function, block, int(first[at]), int(last[at]), y[at : at + 1])
             at += max(many, 1)
-        lengths = last - first
         if mean:
-            np.divide(y, lengths.astype(y.dtype).reshape(column), out=y)
-        y[lengths == 0] = nothing
+            np.divide(y, slices.divisors.reshape(column), out=y)
+        np.copyto(y, nothing, where=slices.empty.reshape(column))
 
     return run
 
 
-def _together(first: Array, last: Array, most: int) -> int:
-    """How many of the slices, from the first on, lie within ``most`` rows from its start."""
-    near = slice(most // 2)
-    fits = (first[near] >= first[0]) & (last[near] <= first[0] + most)
-    return int(fits.size if fits.all() else fits.argmin())
+class _Slices:
+    """Where the slices begin and end, in scratch memory.
+
+    divisors: how many rows they have, but 1 for those without any, which ``empty`` marks.
+    """
+
+    def __init__(self, call: Call):
+        (self.first, self.last, self._lengths), (self.empty, self._flags), self.divisors = call.scratch[4:]
+        count = len(self.first)
+        self._starts, self._ends = (limits[:count] for limits in call.inputs[1:3])
+        x, indices = call.in_specs[0], call.in_specs[4] if len(call.in_specs) > 4 else None
+        assert x is not None
+        self._rows = _rows(x, indices)
+
+    def find(self) -> None:
+        """What ``_limits`` gives."""
+        for limits, given in ((self.first, self._starts), (self.last, self._ends)):
+            np.copyto(limits, given)
+            np.add(limits, self._rows, out=limits, where=np.less(limits, 0, out=self._flags))
+            np.clip(limits, 0, self._rows, out=limits)
+        np.maximum(self.first, self.last, out=self.last)
+        np.subtract(self.last, self.first, out=self._lengths)
+        np.equal(self._lengths, 0, out=self.empty)
+        np.copyto(self.divisors, self._lengths, casting="same_kind")
+        np.copyto(self.divisors, 1, where=self.empty)
+
+    def together(self, at: int, most: int) -> int:
+        """How many of the slices, from this one on, lie within ``most`` rows from its start."""
+        near = slice(at, at + most // 2)
+        begin, fits = int(self.first[at]), self._flags[near]
+        np.greater_equal(self.first[near], begin, out=fits)
+        np.less_equal(self.last[near], begin + most, out=fits, where=fits)
+        return int(fits.size if fits.all() else fits.argmin())
 
 
 def _reduce_together(function: Any, block: _Block, first: Array, last: Array, y: Array) -> None:

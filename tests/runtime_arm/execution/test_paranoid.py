@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from device_tests.suite.tolerance import assert_each_close
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.paranoid import run_paranoid
+from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
@@ -128,6 +130,59 @@ def test_a_scalar_may_lie_where_tiles_lay() -> None:
     assert result.outputs["y"].shape == (1, 16, 16, 16)
 
 
-def test_a_net_that_draws_random_numbers_is_refused() -> None:
+@pytest.mark.parametrize(
+    "net",
+    [
+        'net "": x -> y\n UniformFill() -> y  shape=[2, 3]',
+        """net "": x -> z
+        onnx.IsNaN(x) -> which
+        ReduceMax(which) -> any  axes=[0, 1]  keepdims=0
+        If(any) -> z  then_net={
+        net "": -> x
+        }  else_net={
+        net "": -> y
+        UniformFill() -> y  shape=[2, 3]
+        }""",
+    ],
+)
+def test_a_net_that_draws_random_numbers_is_refused(net: str) -> None:
     with pytest.raises(UsageError, match=r"UniformFill\(\) -> y: its results differ from run to run"):
-        run_paranoid(pair_of('net "": x -> y\n UniformFill() -> y  shape=[2, 3]'), X)
+        run_paranoid(pair_of(net), X)
+
+
+def test_sequences_and_optional_values_are_the_same_in_each_run() -> None:
+    result = run_paranoid(
+        pair_of("""net "": x -> y, none, z
+        Exp(x) -> a
+        onnx.SequenceConstruct(a, x) -> y
+        onnx.Optional() -> none
+        onnx.Optional(y) -> some
+        onnx.OptionalGetElement(some) -> same
+        onnx.ConcatFromSequence(same) -> joined  axis=0
+        Dropout(joined) -> kept  is_test=1
+        onnx.Dropout(kept) -> z"""),
+        X,
+    )
+    assert_each_close(result.outputs["z"], np.concatenate([np.exp(X["x"]), X["x"]]))
+    assert len(result.outputs["y"]) == 2
+    assert result.outputs["none"] is None
+
+
+@pytest.mark.parametrize(
+    ("outputs", "same"),
+    [
+        (([X["x"]], [X["x"]]), True),
+        (([X["x"]], [X["x"] + 1]), False),
+        (([X["x"]], [X["x"], X["x"]]), False),
+        (([X["x"]], X["x"]), False),
+        ((None, None), True),
+        ((None, X["x"]), False),
+    ],
+)
+def test_sequences_and_optional_values_are_compared(
+    monkeypatch: pytest.MonkeyPatch, outputs: Sequence[Any], same: bool
+) -> None:
+    poisoned, unplanned = outputs
+    monkeypatch.setattr(Predictor, "run", lambda self, feeds, keep=None: {"y": poisoned if keep is None else unplanned})
+    with nullcontext() if same else pytest.raises(BrokenPlan, match="output 'y' in poisoned memory differs"):
+        run_paranoid(pair_of(CHAIN), X)

@@ -18,6 +18,7 @@ from runtime_arm.registry.layouts import Layout, Planes, Tiles
 
 ENOUGH_ROWS, ENOUGH_POSITIONS = 14, 256  # of a strip; in smaller ones, rows computed twice and calls would weigh more
 FEWEST_CHANNELS = 16  # of a group
+LARGEST_BLOCK = 1 << 19  # bytes; larger ones take up to a tenth longer, also where the cache would hold them
 WIDER, MUCH_WIDER = 2, 3  # times as many channels are filtered as X and Y have, or X, at least, where these are small
 VECTOR = 16  # numbers of positions are multiples of it, and so are groups of channels if the number of channels is
 
@@ -105,7 +106,7 @@ class SeparableBlock(NamedTuple):
     def block(self) -> int:
         """Bytes of R and O of a group: those of two blocks, which saves rows computed twice and calls, where X is small
         beside what is filtered; those of one elsewhere, so that no more memory is needed."""
-        return usual_block_nbytes() * (2 if self.is_narrow else 1)
+        return min(usual_block_nbytes(), LARGEST_BLOCK) * (2 if self.is_narrow else 1)
 
     @property
     def rows(self) -> int:

@@ -78,10 +78,14 @@ class InnerActivation:
         if self._clips:  # also than one comparison with a number
             given = dict(self._limits)
             low, high = given.get(np.maximum, -np.inf), given.get(np.minimum, np.inf)
-            yield clip(source, low, high, out)
+            lines = len(out), -1
+            yield clip(source.reshape(lines), low, high, out.reshape(lines))
             return
+        from runtime_arm.registry.in_place import updates
+
         for bound, value in self._limits:
-            yield partial(bound, source, np.array(value, source.dtype), out=out)
+            number = np.array(value, source.dtype)
+            yield from updates(bound, out, number) if source is out else [partial(bound, source, number, out=out)]
             source = out
 
     def _block(self, x: Array, y: Array) -> Iterator[Step]:

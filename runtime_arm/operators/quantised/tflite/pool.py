@@ -13,7 +13,7 @@ import numpy as np
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window, onnx_window
 from runtime_arm.operators.pool.caffe2 import max_pool_reference
-from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, fixed_point
+from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, double_rounding, fixed_point
 from runtime_arm.operators.quantised.tflite.parameters import (
     UP_TO_SIXTEEN_BITS,
     activation_range,
@@ -120,7 +120,7 @@ def _finish(op: OperatorDef, sums: Array, count: int, dtype: Any, work: Sequence
     np.subtract(sums, affine(op, "X", dtype).zero_point * count, out=sums)
     exact = exact_multiplier(op, dtype)
     if exact is None:
-        RULES["tflite_ref"].scale(sums, multiplier_of(op, dtype, count), work)
+        RULES["tflite_ref"].scale(sums, double_rounding(multiplier_of(op, dtype, count)), work)
     else:
         RULES["tflite_real"].scale(sums, exact, work)
     np.add(work[0], affine(op, "Y", dtype).zero_point, out=work[0])

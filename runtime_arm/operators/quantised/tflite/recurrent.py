@@ -19,7 +19,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.multiply_adds import per_row
 from runtime_arm.operators.quantised.fixed_point import divide_by_power, inverse_square_root
 from runtime_arm.operators.quantised.fixed_point_int16 import looked_up, sigmoid_table, tanh_table
-from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, fixed_point
+from runtime_arm.operators.quantised.rounding import RULES, FixedPoint, double_rounding, fixed_point
 from runtime_arm.operators.quantised.tflite.interpolation import power_of_two
 from runtime_arm.operators.quantised.tflite.parameters import affine, limits_of, multiplied, quantised
 from runtime_arm.records import NamedTuple
@@ -214,11 +214,12 @@ class _Network(NamedTuple):
         guard = max(1, int(np.float32(10000) * np.float32(scale)))
         inverses = inverse_square_root(np.where(variance < 1, guard, variance)[:, np.newaxis])
         work = np.empty(total.shape, np.int64), np.empty(total.shape, np.int64)
-        RULES["tflite_ref"].scale((total << _NORM_BITS) - mean[:, np.newaxis], FixedPoint(*inverses), work)
+        multiplier = double_rounding(FixedPoint(*inverses))
+        RULES["tflite_ref"].scale((total << _NORM_BITS) - mean[:, np.newaxis], multiplier, work)
         scaled = work[0] * coefficients + bias
         steps = _quotient(scaled + np.where(scaled > 0, 1, -1) * (1 << (_NORM_BITS - 1)), 1 << _NORM_BITS)
         fixed = fixed_point(scale)
-        RULES["tflite_ref"].scale(steps, fixed._replace(exponent=fixed.exponent + 12), work)
+        RULES["tflite_ref"].scale(steps, double_rounding(fixed._replace(exponent=fixed.exponent + 12)), work)
         return np.asarray(np.clip(work[0], *_INT16))
 
 

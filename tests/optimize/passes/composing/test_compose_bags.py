@@ -154,7 +154,7 @@ def changed(old: str, new: str, mode: str = "Sum") -> str:
         ("it does not count its trips from 0 on by 1", changed("LT(first,", "LT(one,")),
         ("it does not count its trips from 0 on by 1", changed("Add(k, one)", "Add(k, two)")),
         ("it begins and ends by other counts", changed("LT(first, count)", "LT(first, size)")),
-        ("a bag that begins where it ends does not give zeros", changed('"": -> zeros', '"": -> half')),
+        ("a bag that begins where it ends does not give a row of zeros", changed('"": -> zeros', '"": -> half')),
         ("the bounds of a bag do not come from vectors", changed("(offsets, at_1, at_2)", "(offsets, at, at_2)")),
         ("a bag has other limits", changed("Slice(x, start, end)", "Slice(x, end, start)")),
         ("it does not reduce just the first dimension", changed("(rows, axis)", "(rows, one)")),
@@ -169,3 +169,11 @@ def changed(old: str, new: str, mode: str = "Sum") -> str:
 )  # fmt: skip
 def test_other_loops_stay(reason: str, net: str) -> None:
     assert refusals(PASS, net, with_offsets(), SHAPES) == [reason]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rows", [0, 2])
+def test_several_rows_of_zeros_are_not_one_bag(rows: int, mode: str) -> None:
+    weights = {**with_offsets(), "zeros": np.zeros((rows, 4), np.float32)}
+    (reason,) = refusals(PASS, loop(MODES[mode]), weights, SHAPES)
+    assert reason == "a bag that begins where it ends does not give a row of zeros"

@@ -95,3 +95,11 @@ def test_rows_of_a_matrix_stay() -> None:
     assert refusals(PASS, text, {"r": np.array([[1], [2]])}, {"x": (5, 3), "u": (2, 3)}) == [
         "the indices are not those of single elements"
     ]
+
+
+def test_indices_of_another_block_stay() -> None:
+    text = 'net "": x, u, r -> y\n onnx.ScatterND(x, r, u) -> y'  # which the operator itself refuses
+    indices = np.stack(np.meshgrid(np.arange(2), np.arange(3), indexing="ij"), axis=-1)
+    assert refusals(PASS, text, {"r": indices}, {"x": (5, 3), "u": (5, 1)}) == [
+        "the indices are not those of single elements"
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ from runtime_arm.operators.quantised.rounding import (
     requantize,
     requantizer,
 )
+from tests.support.allocation import NUMPY_NBYTES
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 EDGES = [0, 1, -1, 2, -2, 3, -3, 127, -128, 2**23 + 1, 2**24 + 1, -(2**24) - 1, 2**30, -(2**30), 2**31 - 1, -(2**31)]
@@ -206,3 +208,22 @@ def test_float64_is_not_used_if_53_bits_may_not_suffice() -> None:
     assert isinstance(requantizer("tflite_ref", 2.0**-20 * 0.7, 0, -128, 127, 1 << 30), Requantizer)
     assert isinstance(requantizer("tflite_ref", 3.0, 0, -128, 127, 1 << 30), Requantizer)
     assert isinstance(requantizer("onnx_even", 0.01, 0, -128, 127, 1 << 20), Requantizer)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_blocks_are_requantised_without_new_memory(rule: str) -> None:
+    channels = 1 << 17
+    multipliers = np.random.default_rng(0).uniform(1e-3, 0.9, channels)
+    if rule not in ("gemmlowp", "onnx_even"):
+        multipliers[::2] *= 20
+    requantize = Requantizer(rule, multipliers, 3, -128, 127)
+    sums, y = np.arange(2 * channels, dtype=np.int32).reshape(2, channels) - channels, np.zeros((2, channels), np.int8)
+    work = [np.zeros(sums.shape, dtype) for dtype in requantize.work_dtypes]
+    requantize(sums, y, work)
+    tracemalloc.start()
+    try:
+        requantize(sums, y, work)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < NUMPY_NBYTES

@@ -14,6 +14,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.kernel import REFERENCE
+from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
 
 FUNCTIONS = {"Sum": np.sum, "Mean": np.mean, "Max": np.max}
 NOTHING = {"Sum": 0, "Mean": 0, "Max": -np.inf}
@@ -57,6 +58,14 @@ def test_slices_anywhere(engine: str, reduction: str, data: st.DataObject) -> No
     if weights is not None:
         picked = picked * weights.reshape((-1,) + (1,) * (x.ndim - 1)).astype(np.float64)
     assert_close(y, expected(reduction, picked, starts, ends, count), terms=max(rows, 1))
+
+
+@pytest.mark.parametrize("reduction", FUNCTIONS)
+def test_they_allocate_nothing_while_they_run(reduction: str) -> None:
+    bags = 1 << 17
+    x, starts = np.ones((99, 4), np.float32), np.arange(bags) % 101 - 2
+    inputs = [x, starts, starts + 3, np.array([bags]), np.arange(99), np.ones(99, np.float32)]
+    assert allocated_nbytes(op_of(reduction), inputs, "BLOCKS", constants=[3]) < NUMPY_NBYTES
 
 
 @pytest.mark.parametrize("engine", [REFERENCE, "BLOCKS"])

@@ -1,0 +1,82 @@
+"""Steps that overwrite an operand: they compute the same, and NumPy makes no copy of it."""
+
+from __future__ import annotations
+
+import tracemalloc
+from functools import partial
+from typing import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime_arm.netdef import Array
+from runtime_arm.registry.in_place import updates
+from runtime_arm.registry.steps import Step, in_turn
+from tests.support.allocation import NUMPY_NBYTES
+
+
+def strided(shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """A view of float32 numbers with these strides, in elements."""
+    reach = 1 + sum((size - 1) * step for size, step in zip(shape, strides))
+    memory = np.random.default_rng(0).standard_normal(reach).astype(np.float32)
+    return np.lib.stride_tricks.as_strided(memory, shape, [4 * step for step in strides])
+
+
+@st.composite
+def views(draw: st.DrawFn) -> Array:
+    """Views whose elements do not overlap, with gaps or without."""
+    shape, strides, step = [], [], draw(st.integers(1, 3))
+    for size in draw(st.lists(st.integers(1, 5), min_size=1, max_size=5)):
+        shape.append(size)
+        strides.append(step)
+        step = step * size + draw(st.sampled_from([0, 0, 1, 2, 5, 17]))
+    order = draw(st.permutations(range(len(shape))))
+    return strided([shape[axis] for axis in order], [strides[axis] for axis in order])
+
+
+@settings(max_examples=200)
+@given(views())
+def test_they_change_every_element_once(view: Array) -> None:
+    bound = np.linspace(-1, 1, view.shape[-1]).astype(np.float32)
+    wanted = view + bound
+    in_turn(updates(np.add, view, bound))()
+    np.testing.assert_array_equal(view, wanted)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "count"),
+    [
+        ((50000,), (3,), 1),
+        ((4, 10000), (11717, 1), 1),
+        ((4, 16, 896), (16 * 896, 896, 1), 1),  # contiguous
+        ((4, 16, 896), (15616, 896, 1), 4),
+        ((16, 4, 896), (896, 15616, 1), 4),
+        ((2, 2, 3, 16384), (115328, 57664, 16384, 1), 3),  # by its third axis, as the first two are one for NumPy
+        ((2, 2, 640, 16), (327680, 163840, 256, 1), 1),  # a slice of channels
+    ],
+)
+def test_they_are_few_and_numpy_copies_nothing(shape: Sequence[int], strides: Sequence[int], count: int) -> None:
+    view = strided(shape, strides)
+    assert view.nbytes > NUMPY_NBYTES
+    steps = updates(np.maximum, view, np.ones((), np.float32))
+    assert len(steps) == count
+    assert allocated(steps) <= NUMPY_NBYTES
+
+
+def test_numpy_copies_what_is_not_cut() -> None:
+    view = strided((4, 16, 896), (15616, 896, 1))
+    assert allocated([partial(np.maximum, view, np.ones((), np.float32), out=view)]) >= view.nbytes
+
+
+def allocated(steps: Sequence[Step]) -> int:
+    """The peak, in bytes, of what the steps allocate."""
+    run = in_turn(steps)
+    run()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
