@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from exporter.caffe.layer import Layer
+from exporter.caffe.memories import Memories
 from exporter.caffe.net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of, title
 from exporter.caffe.prototxt import read_prototxt
 from exporter.caffe.rules import find_rule
@@ -133,7 +134,8 @@ def _default_meta(layers: Sequence[Any]) -> Dict[str, Any]:
 class _Blobs:
     """The blob of the net behind each Caffe name. A layer that works in place makes a new blob.
 
-    The last blob of a Caffe name has that name, so that results are found under Caffe's names.
+    The last blob of a Caffe name has that name, so that results are found under Caffe's names. Names that share memory
+    in Caffe are all overwritten by a layer in place on one of them: what reads another one later reads the new values.
     """
 
     def __init__(self, builder: NetBuilder, layers: Sequence[Any]):
@@ -142,6 +144,8 @@ class _Blobs:
         self._inputs: List[str] = []
         self._writes = Counter(name for layer in layers for name in layer.top if layer.type not in INPUT_LAYERS)
         self._made: Dict[str, str] = {}
+        self._memories = Memories()
+        self._overwritten: Dict[str, str] = {}  # by which name of the same memory
 
     def add_input(self, name: str, dims: Optional[Dims]) -> TensorInfo:
         """Declare an input of the net."""
@@ -159,7 +163,7 @@ class _Blobs:
             raise ExportError(f"bottom {missing[0]!r} is not written by any earlier layer")
         if len(set(proto.top)) < len(proto.top):
             raise ExportError(f"writes a top twice: {list(proto.top)}")
-        bottoms = [self._current[name] for name in proto.bottom]
+        bottoms = [self._read(proto, name) for name in proto.bottom]
         self._made = {}
         for index, name in enumerate(proto.top):
             in_place = index < len(proto.bottom) and proto.bottom[index] == name
@@ -169,6 +173,16 @@ class _Blobs:
             final = self._writes[name] == 0 and name not in self._inputs
             self._made[name] = name if final else self._builder.fresh(f"{name}_{proto.name}")
         return Layer(proto, bottoms, [self._made[name] for name in proto.top], blobs, self._builder)
+
+    def _read(self, proto: Any, name: str) -> str:
+        """The blob that holds what a layer reads under a name."""
+        by = self._overwritten.pop(name, None)
+        if by is not None:
+            blob = self._builder.fresh(f"{name}_{proto.name}")
+            operands = [self._current[by], self._current[name]]
+            Layer(proto, operands, [blob], None, self._builder).add("ResizeLike")
+            self._current[name] = blob
+        return self._current[name]
 
     def skip(self, proto: Any) -> None:
         """Forget everything about the layer's tops."""
@@ -183,6 +197,7 @@ class _Blobs:
                 Layer(proto, [blob], [name], None, self._builder).add("Copy")
                 blob = name
             self._current[name] = blob
+            self._overwritten.update(dict.fromkeys(self._memories.write(proto, name), name))
 
 
 def _freed(dims: Dims) -> Dims:

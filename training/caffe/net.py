@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from exporter.caffe.blob import Blob
+from exporter.caffe.memories import shares_memory
 from exporter.caffe.net import is_included, title
 from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError, there_are
 from runtime_arm.netdef import Array
@@ -28,6 +29,7 @@ class Parameter(NamedTuple):
     decay: float
 
 
+_SHARING_IN_PASSES = ("Split", "Flatten")  # others share memory as soon as they have their shapes
 AUTOMATIC = "(automatic)"  # the name of a loss's top that a text does not state; it is no output
 
 
@@ -142,30 +144,33 @@ class Net:
             bottoms = [np.zeros(self.blobs[name].shape, np.float32) for name in proto.bottom]
             for name, top in self._tops(proto, layer, bottoms, trial=True):
                 self.blobs[name].reshape(top.shape)
+                if shares_memory(proto) and proto.type not in _SHARING_IN_PASSES:
+                    self._share_values(proto, name, top.shape)
             self._weigh(proto, layer)
 
     def remember(self, inputs: Mapping[str, Array]) -> None:
         """Let the layers hold what a pass on these inputs leaves in them for a backward pass. Blobs keep their values,
-        but those of Splits become one with what they split."""
+        but those of layers that share memory become one with what these read."""
         values = dict(inputs)
         for proto, layer in self.layers:
-            values.update(self._tops(proto, layer, [values[name] for name in proto.bottom]))
-            if proto.type == "Split":
-                self._share_values(proto)
+            for name, top in self._tops(proto, layer, [values[name] for name in proto.bottom]):
+                values[name] = top
+                if shares_memory(proto):
+                    self._share_values(proto, name, top.shape)
 
     def _run(self, proto: Any, layer: Layer) -> None:
         bottoms = [self.blobs[name].data.copy() for name in proto.bottom]
         for name, top in self._tops(proto, layer, bottoms):
-            if proto.type != "Split":
+            if shares_memory(proto):
+                self._share_values(proto, name, top.shape)
+            else:
                 _assign(self.blobs[name], top)
-        if proto.type == "Split":
-            self._share_values(proto)
         self._weigh(proto, layer)
 
-    def _share_values(self, split: Any) -> None:
-        """Let the tops of a Split have the memory of its bottom, as in Caffe."""
-        for name in split.top:
-            self.blobs[name].share_data(self.blobs[split.bottom[0]])
+    def _share_values(self, proto: Any, name: str, shape: Sequence[int]) -> None:
+        """Let a top have the memory of the layer's bottom."""
+        self.blobs[name].share_data(self.blobs[proto.bottom[0]])
+        self.blobs[name].reshape(shape)
 
     def _tops(
         self, proto: Any, layer: Layer, bottoms: Sequence[Array], trial: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Tuple
+from typing import Any, List, Tuple
 
 from armnet.standins.fusing import Fusing
 from exporter.caffe.prototxt import message_class
@@ -12,12 +12,11 @@ from training.caffe.layers.translated import network_of
 from training.caffe.net import Net
 
 
-def network_of_layers(net: Net, sources: Mapping[str, str]) -> Fusing:
+def network_of_layers(net: Net) -> Fusing:
     """Gives the blobs of a net that have the names which its last layers write. It works on the memory of the
     parameters: it is no longer valid once they change. ExportError for nets that cannot be translated.
-
-    sources: the blob behind each top of a Split.
     """
+    sources = {top: proto.bottom[0] for proto, _ in net.layers if proto.type == "Split" for top in proto.top}
     layers: List[Tuple[Any, List[Array]]] = []
     for proto, layer in net.layers:
         if proto.type != "Split":

@@ -12,6 +12,7 @@ Programs see what Caffe would show them:
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from armnet.standins.failures import raised_as
 from exporter.caffe.blob import Blob as Memory
+from exporter.caffe.memories import Memories
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
 from training.caffe.net import Net
@@ -38,14 +40,14 @@ class Lender:
     def __init__(self) -> None:
         self._lent: Dict[int, Tuple[_Held, _Held]] = {}  # by memory: the base of what was handed out, and its owner
 
-    def lend(self, memory: Memory) -> Array:
-        """The values, to be read and written."""
+    def lend(self, memory: Memory, shape: Sequence[int]) -> Array:
+        """The values, to be read and written, in this shape."""
         owner, lent = memory.data_memory.mutable_cpu_data(), self._lent.get(id(memory))
         base = None if lent is None or lent[1]() is not owner else lent[0]()
         if base is None:
             base = np.asarray(memoryview(owner))  # type: ignore[arg-type]
             self._lent[id(memory)] = weakref.ref(base), weakref.ref(owner)
-        values: Array = base.view(np.float32)[: memory.count()].reshape(memory.shape)
+        values: Array = base.view(np.float32)[: math.prod(shape)].reshape(shape)
         return values
 
     def is_held(self, memory: Memory) -> bool:
@@ -66,7 +68,7 @@ class Passes:
         self._lender = Lender()
         self._network: Optional[Fusing] = None
         self._copies: Dict[int, Tuple[Memory, Array]] = {}  # of the parameters that the program may have changed
-        self._sources = {top: proto.bottom[0] for proto, _ in net.layers if proto.type == "Split" for top in proto.top}
+        self._sources = _sources(net)
         given = {*net.inputs, *self._sources}
         self._inputs = [(name, net.blobs[name]) for name in net.inputs]
         self._between = [(name, net.blobs[name]) for name in net.blobs if name not in given.union(net.outputs)]
@@ -87,10 +89,10 @@ class Passes:
         if name is None:
             self._watch(memory)
         else:
-            name = self._sources.get(name, name)
-            memory = self._net.blobs[name]
+            name, shape = self._sources.get(name, name), memory.shape
             self._compute(name)
-        return self._lender.lend(memory)
+            return self._lender.lend(self._net.blobs[name], shape)
+        return self._lender.lend(memory, memory.shape)
 
     def reshape(self, memory: Memory, name: Optional[str], shape: Sequence[int]) -> None:
         """Give a blob, or a parameter, another shape."""
@@ -127,7 +129,8 @@ class Passes:
             if memory.shape != values.shape:
                 memory.reshape(values.shape)
             memory.data[...] = values
-        self._due = {name: capacity for name, capacity in self._capacities.items() if name not in found}
+        filled = {self._sources.get(name, name) for name in found}
+        self._due = {name: capacity for name, capacity in self._capacities.items() if name not in filled}
         self._given = {name: values.copy() for name, values in given.items()}
         self._read, self._has_filled = set(), False
 
@@ -166,7 +169,7 @@ class Passes:
         from armnet.standins.caffe.network import network_of_layers  # nets that run layer by layer do without
 
         try:
-            self._network = network_of_layers(self._net, self._sources)
+            self._network = network_of_layers(self._net)
         except ArmnetError:
             self._possible = False
             return
@@ -235,6 +238,21 @@ class Passes:
         return False
 
 
+def _sources(net: Net) -> Dict[str, str]:
+    """The blob that has the memory of another one, by the name of the other."""
+    memories = Memories()
+    for proto, _ in net.layers:
+        for top in proto.top:
+            memories.write(proto, top)
+    return {name: memories.first(name) for name in net.blobs if memories.first(name) != name}
+
+
+def _overwrites(net: Net) -> bool:
+    """Whether a layer in place changes a blob of another name, which has the same memory."""
+    memories = Memories()
+    return any([memories.write(proto, top) for proto, _ in net.layers for top in proto.top])
+
+
 def _is_pure(net: Net) -> bool:
     """Whether a pass is a function of inputs and parameters that changes nothing else, with shapes that do not depend
     on values but in outputs."""
@@ -245,6 +263,7 @@ def _is_pure(net: Net) -> bool:
         len(set(names)) == len(names)
         and bool(net.outputs)
         and tops.isdisjoint(net.inputs)
+        and not _overwrites(net)
         and not any(any(layer.loss_weights(len(proto.top))) for proto, layer in net.layers)
         and not any(proto.type in _BY_LAYERS or layer.training for proto, layer in net.layers)
         and all(set(proto.top) <= set(net.outputs) for proto in protos if proto.type == "DetectionOutput")

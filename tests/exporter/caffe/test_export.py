@@ -209,3 +209,25 @@ def test_a_net_whose_state_is_train_runs_in_that_phase(tmp_path: Path) -> None:
         dropped = results["d"] == 0
         assert dropped.any() == bool(state)
         assert_each_close(results["d"][~dropped], (results["b"] / (0.75 if state else 1))[~dropped])
+
+
+@pytest.mark.parametrize(
+    "sharing", ["Reshape|reshape_param { shape { dim: 0 dim: -1 } }", "Flatten|", "Concat|", "Slice|"]
+)
+def test_a_layer_in_place_changes_all_blobs_that_have_one_memory_in_caffe(tmp_path: Path, sharing: str) -> None:
+    kind, param = sharing.split("|")
+    pair = pair_of(
+        tmp_path,
+        net(
+            'layer { name: "doubled" type: "Power" bottom: "x" top: "doubled" power_param { scale: 2 } }',
+            f'layer {{ name: "other" type: "{kind}" bottom: "doubled" top: "other" {param} }}',
+            'layer { name: "relu" type: "ReLU" bottom: "other" top: "other" }',
+            'layer { name: "tripled" type: "Power" bottom: "doubled" top: "tripled" power_param { scale: 3 } }',
+            dims=(1, 3, 4, 4),
+        ),
+    )
+    x = np.arange(-24, 24, dtype=np.float32).reshape(1, 3, 4, 4)
+    with Predictor(pair) as predictor:
+        results = predictor.run([x])
+    assert_each_close(results["tripled"], 3 * np.maximum(2 * x, 0), what="tripled")
+    assert_each_close(results["other"].reshape(-1), np.maximum(2 * x, 0).reshape(-1), what="other")

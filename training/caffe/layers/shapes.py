@@ -16,6 +16,9 @@ class _Reshaping(Layer):
     def shape_of(self, x: Array) -> Shape:
         raise NotImplementedError
 
+    def setup(self, x: Array) -> None:
+        self.require(self.proto.bottom[:] != self.proto.top[:], "cannot work in place, as in Caffe: give it another top")
+
     def forward(self, x: Array) -> List[Array]:
         self.shape = x.shape
         return [x.reshape(self.shape_of(x))]
