@@ -122,7 +122,7 @@ def upgraded(net: Any) -> Any:
 
 
 def _add_inputs(net: Any, result: Any) -> None:
-    """The net's ``input`` fields as layers."""
+    """The net's ``input`` fields as one layer."""
     shapes = [list(shape.dim) for shape in net.input_shape]
     dims = list(net.input_dim)
     if shapes and dims:
@@ -133,10 +133,10 @@ def _add_inputs(net: Any, result: Any) -> None:
         shapes = [dims[index : index + 4] for index in range(0, len(dims), 4)]
     if shapes and len(shapes) != len(net.input):
         raise ExportError(f"the net has {len(net.input)} inputs and {len(shapes)} shapes of inputs")
-    for index, name in enumerate(net.input):
-        layer = result.layer.add(name=name, type="Input", top=[name])
-        if shapes:
-            layer.input_param.shape.add(dim=shapes[index])
+    if net.input:
+        layer = result.layer.add(name="input", type="Input", top=list(net.input))
+        for shape in shapes:
+            layer.input_param.shape.add(dim=shape)
 
 
 def _add_v1(old: Any, result: Any) -> None:

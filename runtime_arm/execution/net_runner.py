@@ -59,7 +59,7 @@ def _counting(net: NetDef) -> NetDef:
 def _add_counters(net: NetDef, blobs: MutableMapping[str, Any]) -> None:
     """Add the blobs that counting needs and that are missing: a count that begins at 0, a mutex."""
     for op in net.op:
-        if op.type == "Iter" and op.input == op.output:
+        if op.type == "Iter" and op.input == op.output != ():
             blobs.setdefault(op.output[0], np.zeros(1, np.int64))
         if op.type == "AtomicIter" and len(op.input) == 2:
             blobs.setdefault(op.input[0], np.empty(0, np.uint8))

@@ -29,7 +29,6 @@ class Parameter(NamedTuple):
     decay: float
 
 
-_SHARING_IN_PASSES = ("Split", "Flatten")  # others share memory as soon as they have their shapes
 AUTOMATIC = "(automatic)"  # the name of a loss's top that a text does not state; it is no output
 
 
@@ -60,6 +59,7 @@ class Net:
         self.params: Dict[str, List[Blob]] = OrderedDict()
         self.inputs: List[str] = []
         self.sources: List[Any] = []  # the layers whose tops these are
+        self.protos: List[Any] = []  # of all layers, these among them, in their order
         self.layers: List[Tuple[Any, Layer]] = []
         self._owners: Dict[str, Blob] = {}  # of parameters that layers share, by name
         given = {} if caffemodel is None else weights_of(caffemodel)
@@ -69,8 +69,13 @@ class Net:
         self._wiring = list(self._wired())
         self.outputs = self._unread()
         self.reshape()
+        self.blobs = OrderedDict((name, self.blobs[name]) for proto in self.protos for name in proto.top)
 
     def _add(self, proto: Any, training: bool, given: Sequence[Blob]) -> None:
+        if len(proto.propagate_down) not in (0, len(proto.bottom)):
+            there = f"{len(proto.propagate_down)} for {len(proto.bottom)} bottoms"
+            raise ExportError(f"{title(proto)}: needs one propagate_down for each bottom, or none; there are {there}")
+        self.protos.append(proto)
         shapes = input_shapes(proto)
         if shapes is None:
             own = proto.phase == PHASES["TRAIN"] if proto.HasField("phase") else training
@@ -144,7 +149,7 @@ class Net:
             bottoms = [np.zeros(self.blobs[name].shape, np.float32) for name in proto.bottom]
             for name, top in self._tops(proto, layer, bottoms, trial=True):
                 self.blobs[name].reshape(top.shape)
-                if shares_memory(proto) and proto.type not in _SHARING_IN_PASSES:
+                if shares_memory(proto):
                     self._share_values(proto, name, top.shape)
             self._weigh(proto, layer)
 
@@ -240,7 +245,12 @@ class Net:
         read = {key for _, (bottoms, _) in steps for key in bottoms if key not in made}
         for key in [*read, *((name, 0) for name in self.inputs if end is None)]:
             if key in found or key[0] in self.inputs:
-                self.blobs[key[0]].diff[...] = found.get(key, 0)
+                diff, blob = found.get(key, np.float32(0)), self.blobs[key[0]]
+                if np.shape(diff) not in ((), blob.shape):
+                    raise ExportError(
+                        f"blob {key[0]!r}: a layer in place gives it another shape, so it has no gradient"
+                    )
+                blob.diff[...] = diff
 
     def _step_back(
         self,

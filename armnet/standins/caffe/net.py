@@ -82,11 +82,10 @@ class Net(Standin):
         self.inputs = [top for one in net.sources if one.type == "Input" for top in one.top if top not in given]
         read = {name for proto, _ in net.layers for name in proto.bottom}
         self.outputs = sorted([*net.outputs, *(name for name in net.inputs if name not in read)])
-        protos = [*net.sources, *(proto for proto, _ in net.layers)]
-        self._layer_names = [proto.name for proto in protos]
+        self._layer_names = [proto.name for proto in net.protos]
         self._sources = {proto.name for proto in net.sources}
-        self.top_names = OrderedDict((proto.name, list(proto.top)) for proto in protos)
-        self.bottom_names = OrderedDict((proto.name, list(proto.bottom)) for proto in protos)
+        self.top_names = OrderedDict((proto.name, list(proto.top)) for proto in net.protos)
+        self.bottom_names = OrderedDict((proto.name, list(proto.bottom)) for proto in net.protos)
 
     # What is there
 
@@ -98,9 +97,8 @@ class Net(Standin):
     @property
     def layers(self) -> List[LayerOfNet]:
         """The layers, data layers among them."""
-        sources = [LayerOfNet(proto.type, BlobVec()) for proto in self._net.sources]
-        layers = [(proto.type, BlobVec.of(layer.blobs, self._passes)) for proto, layer in self._net.layers]
-        return [*sources, *(LayerOfNet(*one) for one in layers)]
+        blobs = {id(proto): BlobVec.of(layer.blobs, self._passes) for proto, layer in self._net.layers}
+        return [LayerOfNet(proto.type, blobs.get(id(proto), BlobVec())) for proto in self._net.protos]
 
     @property
     def layer_dict(self) -> Dict[str, LayerOfNet]:

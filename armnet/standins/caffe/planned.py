@@ -250,7 +250,7 @@ def _sources(net: Net) -> Dict[str, str]:
 def _overwrites(net: Net) -> bool:
     """Whether a layer in place changes a blob of another name, which has the same memory."""
     memories = Memories()
-    return any([memories.write(proto, top) for proto, _ in net.layers for top in proto.top])
+    return any(memories.write(proto, top) for proto, _ in net.layers for top in proto.top)
 
 
 def _is_pure(net: Net) -> bool:

@@ -16,7 +16,7 @@ def layout() -> Iterator[Case]:
     yield from case("Concat DepthConcat", "2x3x4", "2x5x4", axis=1, outputs=2)
     yield from case("Split DepthSplit", "2x6x4", axis=1, outputs=2)
     yield from onnx("Split", "2x6x4", [1, 5], axis=1, outputs=2)
-    yield from case("SplitByLengths", "5x2", np.array([2, 3], np.int32), outputs=2)
+    yield from case("SplitByLengths", "2x5", np.array([2, 3], np.int32), outputs=2)
     yield from case("Slice", "4x5", starts=[1, 0], ends=[3, -1])
     yield from onnx("Slice", "4x5", [3, -1], [0, -4], [0, 1], [-1, -2])
     yield from case("Tile", "2x3", tiles=3, axis=1)

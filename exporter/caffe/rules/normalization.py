@@ -59,13 +59,18 @@ def local_response(layer: Layer) -> None:
 @rule("MVN")
 def mean_variance(layer: Layer) -> None:
     layer.counts()
-    param = layer.param("mvn_param")
+    param, rank = layer.param("mvn_param"), layer.rank() or 4
+    layer.require(2 <= rank <= 4, f"needs 2 to 4 dimensions, there are {rank}")
+    tops = list(layer.tops) if rank == 4 else [layer.fresh("normalised")]
     layer.caffe(
         "MVN",
+        outputs=tops,
         normalize_variance=int(param.normalize_variance),
         across_channels=int(param.across_channels),
         eps=param.eps,
     )
+    if rank < 4:
+        layer.add("Reshape", tops, [layer.tops[0], layer.fresh("shape")], shape=[0] * rank + [1] * (4 - rank))
 
 
 @rule("Normalize")

@@ -171,6 +171,8 @@ def caffe2_window(op: OperatorDef, image: Sequence[int], pool: bool = False) -> 
     dilation = caffe2_list(op, "dilation", "hw") or [1] * ndim
     pads = pads or [0] * (2 * ndim)
     if pool and len(image) == 1 and not whole:
+        if not 2 * len(kernel) == 2 * len(stride) == 2 * len(dilation) == len(pads):
+            raise ArgumentError(op, "kernel, stride, dilation and pad must be given for the same number of dimensions")
         kernel, stride, dilation, pads, ndim = kernel[:1], stride[:1], dilation[:1], pads[:: len(pads) // 2], 1
     if whole:
         if any(pads) or set(stride) | set(dilation) != {1}:

@@ -204,6 +204,7 @@ def prelu_gradient(
     op: OperatorDef, y: TensorSpec, dy: TensorSpec, x: TensorSpec, slope: TensorSpec
 ) -> List[TensorSpec]:
     """Inputs Y, dY, X, slope. dX = dY where X > 0, else slope dY; dslope = the sum of dY X where X <= 0."""
+    require(op, op.input[0] != op.input[2], "PRelu must not have worked in place: its gradient needs X")
     same_floats(op, y, dy, x)
     channels = x.shape[_channel_axis(op)] if x.ndim > 1 else 1
     require(op, slope.size in (1, channels), "there must be one slope, or one per channel", x, slope)

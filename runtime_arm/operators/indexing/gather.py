@@ -51,6 +51,7 @@ def _picking(op: OperatorDef, ndim: int) -> Picking:
     axis = op.get_int("axis", 0)
     if op.domain:
         return Picking(axis_of(op, axis, ndim), True, False)
+    require(op, axis_of(op, axis, ndim) > 0 or not op.get_bool("match_outer"), "match_outer needs an axis of 1 or more")
     return Picking(axis_of(op, axis, ndim), op.get_bool("wrap_indices", axis == 0), op.get_bool("match_outer"))
 
 

@@ -15,14 +15,10 @@ from runtime_arm.registry.schema import Operator, axis_of, integers_of, operator
 from runtime_arm.registry.specs import TensorSpec
 
 
-def _lengths_axis(op: OperatorDef, ndim: int) -> int:
-    return join_axis(op, ndim) if op.has("axis") or op.has("order") else axis_of(op, 0, ndim)
-
-
 def _axis(op: OperatorDef, ndim: int) -> int:
     if op.domain:
         return axis_of(op, op.get_int("axis", 0), ndim)
-    return _lengths_axis(op, ndim) if op.type == "SplitByLengths" else join_axis(op, ndim)
+    return join_axis(op, ndim)
 
 
 def _places(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> List[Tuple[slice, ...]]:
@@ -73,13 +69,13 @@ def parts(op: OperatorDef, x: TensorSpec, axis: int, lengths: Sequence[int]) -> 
 
 @operator("SplitByLengths", inputs=2, outputs=(1, None), splits=_places)
 def split_by_lengths(op: OperatorDef, x: TensorSpec, lengths: TensorSpec) -> List[TensorSpec]:
-    """Each output takes the part of X along ``axis`` (0) as long as the sum of its share of the lengths in input 1.
+    """Each output takes the part of X along ``axis`` as long as the sum of its share of the lengths in input 1.
 
-    The lengths are divided evenly among the outputs. With ``use_scaling_lengths`` they are relative: they are scaled to
-    add up to X's dimension.
+    Without ``axis``, the channels of ``order`` (NCHW) are split. The lengths are divided evenly among the outputs. With
+    ``use_scaling_lengths`` they are relative: they are scaled to add up to X's dimension.
     """
     require(op, x.ndim > 0, "X must have a dimension", x)
-    axis = _lengths_axis(op, x.ndim)
+    axis = join_axis(op, x.ndim)
     given, count = integers_of(op, lengths, "lengths"), len(op.output)
     require(
         op,

@@ -79,7 +79,7 @@ def label_cross_entropy_gradient(
     """dX[n, labels[n]] = -dY[n] / max(X[n, labels[n]], 1e-20); 0 elsewhere."""
     rows, _ = matrix_of(x.shape)
     require(op, labels.dtype == np.int32 and labels.size == rows, "labels must be (N,) int32", x, labels)
-    require(op, dy.size == rows and dy.dtype == x.dtype, "dY must have one number for each row", x, dy)
+    require(op, dy.shape == (rows,) and dy.dtype == x.dtype, "dY must be a vector, a number for each row", x, dy)
     return [x]
 
 
@@ -97,7 +97,8 @@ def label_cross_entropy_gradient_reference(op: OperatorDef, x: Array, labels: Ar
 def cross_entropy_gradient(op: OperatorDef, x: TensorSpec, labels: TensorSpec, dy: TensorSpec) -> List[TensorSpec]:
     """dX[n, d] = -dY[n] labels[n, d] / max(X[n, d], 1e-20)."""
     same_floats(op, x, labels)
-    require(op, x.ndim == 2 and dy.size == x.shape[0], "dY must have one number for each row of X", x, dy)
+    fits = x.ndim == 2 and dy.shape == x.shape[:1] and dy.dtype == x.dtype
+    require(op, fits, "dY must be a vector, a number for each row of X", x, dy)
     return [x]
 
 

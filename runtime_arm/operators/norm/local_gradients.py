@@ -106,6 +106,7 @@ def lp_norm_gradient(op: OperatorDef, x: TensorSpec, dy: TensorSpec) -> List[Ten
     """dX = 2 X dY, or with p=1 sign(X) dY; with ``average`` divided by the number of elements."""
     require_floats(op, x, dy)
     require(op, dy.size == 1, "dY must be one number", x, dy)
+    require(op, op.get_int("p", 2) in (1, 2), f"p must be 1 or 2, got {op.get_int('p', 2)}")
     return [x]
 
 

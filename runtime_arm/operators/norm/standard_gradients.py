@@ -182,6 +182,8 @@ def _optional(inputs: Sequence[Any], index: int) -> Any:
 def _layer(op: OperatorDef, inputs: Sequence[Any]) -> Given:
     dy, _, mean, deviation, x = inputs[:5]
     axis = axis_of(op, op.get_int("axis", 1), x.ndim)
+    affine = op.get_bool("elementwise_affine")
+    require(op, not affine or len(inputs) == 6, "with elementwise_affine there must be a scale, the sixth input")
     rows = (prod(x.shape[:axis]), 1, prod(x.shape[axis:]), 1)
     return Given(x, dy, _optional(inputs, 5), mean, deviation, rows, deviates=True)
 

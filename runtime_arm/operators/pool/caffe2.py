@@ -102,6 +102,7 @@ def lp_pool(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
     p defaults to 2.0. Other arguments as for MaxPool. Source: caffe2/operators/lp_pool_op.cc.
     """
     op.get_float("p", 2.0)
+    require(op, x.ndim == 4 and x.dtype == np.float32, "X must be a picture of four dimensions, of float32", x)
     return float_pool_shape(op, x)
 
 

@@ -36,9 +36,8 @@ def pack_segments(op: OperatorDef, lengths: TensorSpec, x: TensorSpec) -> List[T
     """
     _lengths(op, lengths)
     require(op, x.ndim > 0, "the data must have a dimension", x)
-    require(
-        op, op.get_bool("return_presence_mask") or len(op.output) == 1, "the second output needs return_presence_mask"
-    )
+    masked = op.get_bool("return_presence_mask")
+    require(op, len(op.output) == 1 + masked, "return_presence_mask and the second output need each other")
     longest = _longest(op, lengths)
     return [x.with_shape((lengths.shape[0], longest, *x.shape[1:])), TensorSpec((lengths.shape[0], longest), np.bool_)]
 

@@ -207,7 +207,11 @@ def scatter_weighted_sum(op: OperatorDef, x: TensorSpec, *others: TensorSpec) ->
     require(op, len(pairs) % 2 == 0, "rows and weights must come in pairs", *pairs)
     require_indices(op, indices)
     require(
-        op, x.ndim > 0 and indices.ndim == 1, "X must have a dimension, and the indices must be a vector", x, indices
+        op,
+        x.size > 0 < x.ndim and indices.ndim == 1,
+        "X must have elements, and the indices must be a vector",
+        x,
+        indices,
     )
     single = all(w.size == 1 and w.dtype == np.float32 for w in (weight, *pairs[1::2]))
     require(op, single, "each weight must be one float32", weight, *pairs[1::2])

@@ -191,6 +191,9 @@ def adadelta(
     """
     require_alike(op, p, h, d, g)
     require_number(op, rate)
+    epsilon, decay = op.get_float("epsilon", 1e-5), op.get_float("decay", 0.95)
+    require(op, epsilon >= 0, f"epsilon must be at least 0, got {epsilon:g}")
+    require(op, 0 < decay < 1, f"decay must be between 0 and 1, got {decay:g}")
     return [p, h, d]
 
 

@@ -6,17 +6,20 @@ from typing import Any, List
 
 import numpy as np
 
+from runtime_arm.errors import OperatorError
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
 
 
 def _counted(op: OperatorDef, count: TensorSpec) -> List[TensorSpec]:
-    require(op, count.size == 1, "the count must be one number", count)
+    require(op, count.size == 1 and count.dtype.kind in "iu", "the count must be one integer", count)
     return [TensorSpec((1,), np.int64)]
 
 
-def _next(count: Array) -> List[Any]:
+def _next(op: OperatorDef, count: Array) -> List[Any]:
+    if count.dtype == np.int64 and count.reshape(-1)[0] < 0:
+        raise OperatorError(op, f"the count must not be negative, it is {count.reshape(-1)[0]}")
     return [count.reshape(1) + 1 if count.dtype == np.int64 else np.ones(1, np.int64)]
 
 
@@ -31,7 +34,7 @@ def iteration(op: OperatorDef, count: TensorSpec) -> List[TensorSpec]:
 
 @iteration.reference
 def iteration_reference(op: OperatorDef, count: Array) -> List[Any]:
-    return _next(count)
+    return _next(op, count)
 
 
 @operator("AtomicIter", inputs=2, inplace={0: 1})
@@ -42,7 +45,7 @@ def atomic_iteration(op: OperatorDef, mutex: TensorSpec, count: TensorSpec) -> L
 
 @atomic_iteration.reference
 def atomic_iteration_reference(op: OperatorDef, mutex: Array, count: Array) -> List[Any]:
-    return _next(count)
+    return _next(op, count)
 
 
 @operator("CreateMutex", inputs=0)

@@ -26,7 +26,8 @@ def clip_tensor_by_scaling(
     Source: Caffe2.
     """
     require_number(op, norm, *([] if factor is None else [factor]))
-    op.get_float("threshold")
+    threshold = op.get_float("threshold")
+    require(op, threshold > 0, f"threshold must be greater than 0, got {threshold:g}")
     return [x]
 
 
@@ -50,6 +51,9 @@ def lars(
     """
     require_alike(op, x, g)
     require_number(op, decay, trust, highest)
+    for name, default in (("offset", 0.5), ("lr_min", 0.0)):
+        value = op.get_float(name, default)
+        require(op, value >= 0, f"{name} must be at least 0, got {value:g}")
     return [x.with_shape((1,))]
 
 

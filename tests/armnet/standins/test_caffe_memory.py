@@ -83,6 +83,16 @@ def test_both_have_the_new_shape_after_a_reshape(tmp_path: Path, kind: str) -> N
         assert net.blobs["other"].data.shape[0] == rows
 
 
+@pytest.mark.parametrize("kind", SHARING)
+def test_an_output_and_what_it_was_made_of(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text("\n".join(TEXT.strip().splitlines()[:3]).replace("KIND", kind).replace("PARAM", SHARING[kind]))
+    net = caffe.Net(str(path), caffe.TEST)
+    net.blobs["data"].data[...] = VALUES
+    assert np.array_equal(net.forward()["other"].reshape(-1), 2 * VALUES.reshape(-1))
+    assert np.array_equal(net.blobs["doubled"].data, 2 * VALUES)
+
+
 @pytest.mark.parametrize("kind", ["Reshape", "Flatten"])
 def test_a_layer_that_reshapes_in_place_is_refused_as_in_caffe(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "net.prototxt"

@@ -129,7 +129,7 @@ class Clip(Layer):
     def forward(self, x: Array) -> List[Array]:
         param = self.param("clip_param")
         self.inside = (x >= np.float32(param.min)) & (x <= np.float32(param.max))
-        return [np.clip(x, np.float32(param.min), np.float32(param.max))]
+        return [np.maximum(np.float32(param.min), np.minimum(x, np.float32(param.max)))]
 
     def backward(self, dy: Array) -> Diffs:
         return [dy * self.inside]
@@ -180,6 +180,7 @@ class Exp(Layer):
 
     def forward(self, x: Array) -> List[Array]:
         param = self.param("exp_param")
+        self.require(param.base == -1 or param.base > 0, f"base must be greater than 0, or -1; it is {param.base}")
         log = 1.0 if param.base == -1 else float(np.log(param.base))
         self.slope = np.float32(log * param.scale)
         self.y = np.exp(self.slope * x + np.float32(log * param.shift))
@@ -195,6 +196,7 @@ class Log(Layer):
 
     def forward(self, x: Array) -> List[Array]:
         param = self.param("log_param")
+        self.require(param.base == -1 or param.base > 0, f"base must be greater than 0, or -1; it is {param.base}")
         self.scale = np.float32(1.0 if param.base == -1 else 1 / np.log(param.base))
         self.inner, self.slope = np.float32(param.shift) + np.float32(param.scale) * x, np.float32(param.scale)
         return [np.log(self.inner) * self.scale]

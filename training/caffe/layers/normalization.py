@@ -104,10 +104,11 @@ class LRN(Layer):
 
 @layer("MVN")
 class MVN(Layer):
-    """Less the mean, and divided by the deviation, of each channel or of all."""
+    """Less the mean, and divided by the deviation, of each channel or of all. The top has four dimensions."""
 
     def forward(self, x: Array) -> List[Array]:
         param = self.param("mvn_param")
+        self.require(2 <= x.ndim <= 4, f"needs 2 to 4 dimensions, there are {x.ndim}")
         self.shape = x.shape
         rows = x.reshape(x.shape[0] if param.across_channels else x.shape[0] * x.shape[1], -1)
         self.y = rows - rows.mean(1, keepdims=True)
@@ -115,7 +116,7 @@ class MVN(Layer):
         if param.normalize_variance:
             self.deviation = np.sqrt((self.y**2).mean(1, keepdims=True)) + np.float32(param.eps)
             self.y = self.y / self.deviation
-        return [self.y.reshape(x.shape)]
+        return [self.y.reshape(*x.shape, *[1] * (4 - x.ndim))]
 
     def backward(self, dy: Array) -> Diffs:
         rows = dy.reshape(self.y.shape)

@@ -102,9 +102,16 @@ class Pool:
 def windows_of(layer: Layer, x: Array) -> Windows:
     """The windows that pooling_param describes."""
     param, image = layer.param("pooling_param"), (x.shape[2], x.shape[3])
+    for name in ("pad", "stride"):
+        sides = [param.HasField(f"{name}_{side}") for side in "hw"]
+        layer.require(
+            not any(sides) or (all(sides) and not param.HasField(name)), f"needs {name}, or {name}_h and {name}_w"
+        )
     if param.global_pooling:
         sized = any(param.HasField(f"kernel_{name}") for name in ("size", "h", "w"))
         layer.require(not sized, "global_pooling takes no size of a kernel")
+        moved = any((param.pad, param.pad_h, param.pad_w)) or {param.stride, param.stride_h, param.stride_w} - {0, 1}
+        layer.require(not moved, "global_pooling takes no pad and no stride")
         kernel, stride, pad = image, (1, 1), (0, 0)
     else:
         kernel = (param.kernel_size,) * 2 if param.HasField("kernel_size") else (param.kernel_h, param.kernel_w)

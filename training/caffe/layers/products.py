@@ -63,7 +63,11 @@ class _Convolving(_Sliding):
         """Make the operations of both passes from Conv's arguments."""
         raise NotImplementedError
 
+    def _check(self, bottoms: Sequence[Array]) -> None:
+        self.require(len({x.shape for x in bottoms}) == 1, "its bottoms must have one shape")
+
     def forward(self, *bottoms: Array) -> List[Array]:
+        self._check(bottoms)
         self.bottoms = [x.reshape(-1, *x.shape[self.at :]) for x in bottoms]
         self.outer = [x.shape[: self.at] for x in bottoms]
         self.shapes = [x.shape for x in bottoms]
@@ -71,6 +75,7 @@ class _Convolving(_Sliding):
         return [y.reshape(*outer, *y.shape[1:]) for y, outer in zip(tops, self.outer)]
 
     def trial(self, *bottoms: Array) -> List[Array]:
+        self._check(bottoms)
         rows = [x.reshape(-1, *x.shape[self.at :]) for x in bottoms]
         tops = [self.run.trial(x, *(blob.data for blob in self.blobs))[0] for x in rows]
         return [y.reshape(*x.shape[: self.at], *y.shape[1:]) for x, y in zip(bottoms, tops)]

@@ -17,7 +17,9 @@ class _Reshaping(Layer):
         raise NotImplementedError
 
     def setup(self, x: Array) -> None:
-        self.require(self.proto.bottom[:] != self.proto.top[:], "cannot work in place, as in Caffe: give it another top")
+        self.require(
+            self.proto.bottom[:] != self.proto.top[:], "cannot work in place, as in Caffe: give it another top"
+        )
 
     def forward(self, x: Array) -> List[Array]:
         self.shape = x.shape
@@ -189,6 +191,7 @@ class ArgMax(Layer):
         rows = x if param.HasField("axis") else x.reshape(len(x), -1)
         at = self.axis(param.axis, x.ndim) if param.HasField("axis") else 1
         order = np.flip(np.argsort(rows, axis=at, kind="stable"), at)
+        self.require(1 <= param.top_k <= order.shape[at], f"top_k must be 1 to {order.shape[at]}, it is {param.top_k}")
         places = np.take(order, range(param.top_k), at)
         values = np.take_along_axis(rows, places, at)
         if param.HasField("axis"):

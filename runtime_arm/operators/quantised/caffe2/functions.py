@@ -56,7 +56,7 @@ def int8_relu_numpy(call: Call) -> Run:
 
 @operator("Int8LeakyRelu", inplace={0: 0})
 def int8_leaky_relu(op: OperatorDef, x: TensorSpec) -> List[TensorSpec]:
-    """Y = X, or alpha X (alpha 0.01) for negative X, requantised; 0 < alpha <= 1."""
+    """Y = X, or alpha X (alpha 0.01) for negative X, requantised; 0 < alpha < 1."""
     quantization_of(op, "X", x)
     _leaky_relu_table(op, x)
     return [output_spec(op, x.shape)]
@@ -66,8 +66,8 @@ def _leaky_relu_table(op: OperatorDef, x: TensorSpec) -> Array:
     """Y for every value of X, computed in float32."""
     given, stated = quantization_of(op, "X", x), output_quantization(op)
     alpha = op.get_float("alpha", 0.01)
-    if not 0 < alpha <= 1:
-        raise ArgumentError(op, f"alpha must be positive and at most 1, got {alpha}")
+    if not 0 < alpha < 1:
+        raise ArgumentError(op, f"alpha must be between 0 and 1, got {alpha}")
     steps = (_BYTES - given.zero_point).astype(np.float32) * scale_ratio(op, given.scale, stated.scale, 2**-8, 2**8)
     steps = np.where(steps < 0, steps * np.float32(alpha), steps)
     return saturated(np.rint(steps) + np.float32(stated.zero_point), np.uint8)
