@@ -75,6 +75,7 @@ PACKAGES: Dict[str, Package] = {
             "python.modeling.initializers",
             "python.modeling.parameter_info",
             "python.optimizer",
+            "python.scope",
             "python.utils",
             "python.workspace",
         ),

@@ -14,18 +14,18 @@ from runtime_arm.registry.specs import TensorSpec
 
 def _counted(op: OperatorDef, count: TensorSpec) -> List[TensorSpec]:
     require(op, count.size == 1 and count.dtype.kind in "iu", "the count must be one integer", count)
-    return [TensorSpec((1,), np.int64)]
+    return [TensorSpec(count.shape, np.int64)]
 
 
 def _next(op: OperatorDef, count: Array) -> List[Any]:
     if count.dtype == np.int64 and count.reshape(-1)[0] < 0:
         raise OperatorError(op, f"the count must not be negative, it is {count.reshape(-1)[0]}")
-    return [count.reshape(1) + 1 if count.dtype == np.int64 else np.ones(1, np.int64)]
+    return [np.add(count, 1) if count.dtype == np.int64 else np.ones(count.shape, np.int64)]
 
 
 @operator("Iter", inputs=1, inplace={0: 0})
 def iteration(op: OperatorDef, count: TensorSpec) -> List[TensorSpec]:
-    """Y = X + 1, one int64. A count of another type starts again: Y = 1. Source: Caffe2.
+    """Y = X + 1, one int64 in the shape of X. A count of another type starts again: Y = 1. Source: Caffe2.
 
     Caffe2 also knows Iter without an input, which counts on from its own output: a Workspace adds that input.
     """

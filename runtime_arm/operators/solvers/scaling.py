@@ -63,7 +63,7 @@ def lars_reference(op: OperatorDef, x: Array, g: Array, decay: Array, trust: Arr
     rate = 1.0
     if length > 0:
         rate = float(number(trust)) / (steepness / length + float(number(decay)) + op.get_float("offset", 0.5))
-    return singles(np.full(1, max(min(rate, float(number(highest))), op.get_float("lr_min", 0.0))))
+    return singles(np.full(1, np.fmax(np.fmin(rate, float(number(highest))), op.get_float("lr_min", 0.0))))
 
 
 @operator("LearningRateAdaption", inputs=3, dtypes=("float32",), inplace={0: 0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any, Dict, Iterator
 
 import numpy as np
@@ -12,7 +13,7 @@ pytest.importorskip("google.protobuf", reason="nets are written as messages")
 
 from armnet.standins import fusing, notes
 from armnet.standins.caffe2.proto import caffe2_pb2
-from armnet.standins.caffe2.python import core, utils, workspace
+from armnet.standins.caffe2.python import core, scope, utils, workspace
 from device_tests.suite.tolerance import assert_close
 
 RNG = np.random.RandomState(0)
@@ -360,3 +361,42 @@ def test_blobs_of_a_net_that_keeps_a_state_can_be_asked_for_from_the_first_run_o
     network = workspace.Predictor(init.Proto(), net.Proto())._running
     found = [network.run([np.ones(1, np.float32)], ["total", "y"])["total"].tolist() for _ in range(3)]
     assert found == [[1], [2], [3]]
+
+
+def test_a_net_that_is_made_has_its_blobs_before_it_runs() -> None:
+    workspace.FeedBlob("x", np.ones(3, np.float32))
+    net = doubling()
+    workspace.CreateNet(net)
+    assert workspace.HasBlob("y")
+    assert workspace.Blobs() == ["x", "y"]
+    assert b"uninitialized" in workspace.FetchBlob("y")
+    workspace.RunNet(net)
+    assert np.array_equal(workspace.FetchBlob("y"), np.full(3, 2, np.float32))
+
+
+def test_a_net_that_reads_a_missing_blob_is_refused_when_it_is_made() -> None:
+    with pytest.raises(RuntimeError, match="'x', which is no blob yet"):
+        workspace.CreateNet(doubling())
+    assert not workspace.HasBlob("y")
+
+
+def test_each_thread_has_name_scopes_of_its_own() -> None:
+    found = []
+
+    def name() -> None:
+        found.append(scope.CurrentNameScope())
+        with scope.NameScope("theirs"):
+            found.append(core.ScopedName("b"))
+
+    with core.NameScope("ours"):
+        thread = threading.Thread(target=name)
+        thread.start()
+        thread.join()
+        assert scope.CurrentNameScope() == "ours/"
+    assert found == ["", "theirs/b"]
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", "complex64"])
+def test_types_that_caffe2_lacks_are_not_fed(dtype: str) -> None:
+    with pytest.raises(RuntimeError, match=dtype):
+        workspace.FeedBlob("x", np.zeros(2, dtype))

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from armnet.standins.caffe2.proto import caffe2_pb2
 from armnet.standins.caffe2.python.nets import net_of, operator_message
 from armnet.standins.caffe2.python.plans import ExecutionStep, Plan, execution_step
+from armnet.standins.caffe2.python.scope import CurrentNameScope, NameScope
 from armnet.standins.caffe2.python.utils import argument_of
 from armnet.standins.caffe2.python.workspace import GlobalInit
 from armnet.standins.failures import raised_as
@@ -31,7 +32,6 @@ __all__ = [
     "ScopedName",
     "execution_step",
 ]
-_scope = ""
 _used_names: Dict[str, int] = {}
 
 
@@ -44,21 +44,9 @@ def __getattr__(name: str) -> Any:
 # Scopes
 
 
-@contextmanager
-def NameScope(prefix: str, reset: bool = False) -> Iterator[None]:
-    """Inside the block, names begin with ``prefix/``."""
-    global _scope
-    before = _scope
-    _scope = f"{'' if reset else _scope}{prefix}/"
-    try:
-        yield
-    finally:
-        _scope = before
-
-
 def ScopedName(name: str) -> str:
     """A name in the present scope."""
-    return _scope + name
+    return CurrentNameScope() + name
 
 
 def ScopedBlobReference(name: str, net: Optional[Net] = None) -> BlobReference:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Set
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set
 
 import numpy as np
 
@@ -33,7 +33,20 @@ class Space:
         self._blobs = Workspace()
         self._late: Dict[str, Late] = {}
         self._fetched: Set[str] = set()  # since the nets that write them ran
-        self.has, self.blobs = self._blobs.has, self._blobs.blobs
+        self._declared: Set[str] = set()  # blobs of nets that may not have run
+
+    def keep(self, made: MadeNet) -> None:
+        """Keep a net under its name, and declare the blobs that it writes."""
+        self.nets[made.net.name] = made
+        self._declared.update(made.writes)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a blob of this name, also one without content."""
+        return name in self._declared or self._blobs.has(name)
+
+    def blobs(self) -> List[str]:
+        """The names of the blobs, sorted."""
+        return sorted(self._declared.union(self._blobs.blobs()))
 
     def feed(self, name: str, value: Any) -> None:
         """Set a blob."""
@@ -41,10 +54,12 @@ class Space:
         self._blobs.feed(name, value)
 
     def fetch(self, name: str) -> Any:
-        """The content of a blob, not to be written into."""
+        """The content of a blob, not to be written into; of one without content, a text that says so."""
         self._fetched.add(name)
         if name in self._late:
             self._settle(self._late[name])
+        if name in self._declared and not self._blobs.has(name):
+            return f"{name}, a C++ native class of type nullptr (uninitialized).".encode()
         return self._blobs.fetch(name)
 
     def run_once(self, net: NetDef) -> None:
@@ -60,7 +75,7 @@ class Space:
     def run(self, name: str) -> None:
         """Run a net that was made."""
         made = self.nets[name]
-        given = {one: self.fetch(one) for one in made.reads if self.has(one)}
+        given = {one: self.fetch(one) for one in made.reads if self._blobs.has(one)}
         network = made.network_for(given) if self._holds_numbers(made) else None
         if network is None:
             self.run_once(made.net)
@@ -85,7 +100,7 @@ class Space:
         """Whether the blobs that a net reads and writes are all there, so that it ran before, and none holds strings,
         which networks give as text instead of bytes."""
         names = (*made.reads, *made.writes)
-        return all(self.has(one) and _kind(self._blobs.fetch(one))[1] != np.dtype(object) for one in names)
+        return all(self._blobs.has(one) and _kind(self._blobs.fetch(one))[1] != np.dtype(object) for one in names)
 
     def _settle(self, late: Late) -> None:
         """Compute the blobs that are still to be had from a run."""

@@ -20,6 +20,7 @@ from runtime_arm.pair.pair import Pair
 has_gpu_support = has_cuda_support = has_hip_support = False
 
 
+_NOT_CAFFE2 = ("uint32", "uint64", "complex64", "complex128")
 _spaces: Dict[str, Space] = {"default": Space()}
 _current = "default"
 
@@ -77,6 +78,10 @@ def FeedBlob(name: Any, arr: Any, device_option: Any = None) -> bool:
     """Set a blob to a copy of an array, or to what a TensorProto holds."""
     if hasattr(arr, "data_type") and hasattr(arr, "dims"):
         arr = Caffe2TensorToNumpyArray(arr)
+    if np.asarray(arr).dtype.name in _NOT_CAFFE2:
+        raise RuntimeError(
+            f"Caffe2 has no tensors of {np.asarray(arr).dtype.name}: blob {str(name)!r} needs another type"
+        )
     with raised_as(RuntimeError):
         _space().feed(str(name), np.array(arr, dtype=object if np.asarray(arr).dtype.kind in "SU" else None))
     return True
@@ -153,7 +158,10 @@ def RunOperatorsOnce(operators: Sequence[Any]) -> bool:
 
 
 def CreateNet(net: Any, overwrite: bool = False, input_blobs: Optional[Sequence[Any]] = None) -> bool:
-    """Keep a net under its name, for ``RunNet``. RuntimeError if there is one of that name, unless ``overwrite``."""
+    """Keep a net under its name, for ``RunNet``; there are its blobs from now on, without content.
+
+    RuntimeError if there is one of that name, unless ``overwrite``, and if a blob that it reads is missing.
+    """
     with raised_as(RuntimeError):
         made = net_of(net).check()
     if made.name in _space().nets and not overwrite:
@@ -161,7 +169,10 @@ def CreateNet(net: Any, overwrite: bool = False, input_blobs: Optional[Sequence[
     for name in input_blobs or ():
         if not HasBlob(name):
             FeedBlob(name, np.zeros(0, np.float32))
-    _space().nets[made.name] = MadeNet(made)
+    missing = [name for name in MadeNet(made).reads if not HasBlob(name)]
+    if missing:
+        raise RuntimeError(f"net {made.name!r} reads {missing[0]!r}, which is no blob yet: feed it before CreateNet")
+    _space().keep(MadeNet(made))
     return True
 
 
