@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 PARTS = (".prototxt", ".caffemodel", ".pb", ".pbtxt")  # of models that are two files
 _WHOLE = (".onnx", ".tflite", ".pyz")
 _NETS = (".pb", ".pbtxt")
+_OTHERS = {  # what writes files that are no pairs
+    ".onnx": "armnet export MODEL --to onnx",
+    ".tflite": "armnet export MODEL --to tflite",
+    ".pyz": "armnet pack PAIR",
+}
 
 
 def models_in(paths: Sequence[AnyPath]) -> List[List[AnyPath]]:
@@ -114,12 +119,15 @@ def _within(path: Path) -> List[Path]:
 
 def check_pair_output(path: AnyPath) -> None:
     """UsageError, with what to do, if a pair written here would replace files that do not belong to a pair of armnet's,
-    or if the path cannot be a folder, or the zip file that its name says. Call it before the work begins, so that
-    neither the work nor existing files are lost.
+    if the path cannot be a folder, or the zip file that its name says, or if its name is that of another format's file.
+    Call it before the work begins, so that neither the work nor existing files are lost.
     """
     from runtime_arm.pair.writing import is_zip_name
 
     folder, zipped = Path(path), is_zip_name(path)
+    other = _OTHERS.get(_suffix(path))
+    if other is not None and not folder.is_dir():
+        raise UsageError(f"{path}: a pair is a folder or a .zip; for a file of that kind: {other} -o {path}")
     if zipped and folder.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
     if zipped and folder.exists() and not is_pair(folder):

@@ -6,6 +6,7 @@ ARM.
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import sys
@@ -30,7 +31,7 @@ LEAST_ACCURACY = 0.97
 
 def command(*words: str) -> None:
     """Prints a command as a user would type it, and runs it."""
-    print(f"\n$ armnet {shlex.join(words)}", flush=True)
+    print(f"\n$ armnet {shlex.join(words)}")
     status = armnet_command(list(words))
     if status:
         sys.exit(status)
@@ -117,6 +118,8 @@ def beside_onnxruntime(model: str, pair: str, rounds: int = 15) -> None:
 
 def main() -> None:
     os.chdir(ROOT)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # in a pipe, too, lines and messages stay in order
     RESULTS.mkdir(parents=True, exist_ok=True)
     digits(RESULTS)
     squeezenet(RESULTS)

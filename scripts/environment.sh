@@ -28,7 +28,7 @@ environment() {
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
         return 0
     fi
-    say "making the environment $folder"
+    say "making the environment $folder: downloads and installs packages, takes minutes"
     rm -rf "$folder"
     "$python" -m venv "$folder" || { echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; return 2; }
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@" || return 2

@@ -16,6 +16,7 @@ TFLite file pictures have their channels last, and all sizes are fixed.
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from armnet.arguments import MODELS, add_json, add_shapes
@@ -116,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+_OF_OTHERS = (".onnx", ".tflite", ".pyz")
 _OURS_ALONE = {"UnpackInt4": "int4", "UnpackBlocks": "int4", "UnpackPalette": "palette", "UnpackBfloat16": "bfloat16"}
 
 
@@ -154,6 +156,9 @@ def _to_file(args: argparse.Namespace) -> int:
 
 
 def _check_file_options(args: argparse.Namespace) -> None:
+    suffix = os.path.splitext(args.output)[1].lower()
+    if suffix in _OF_OTHERS and suffix != f".{args.to}":
+        raise UsageError(f"{args.output}: the name ends with {suffix}, and --to {args.to} does not write such a file")
     if args.integers and args.to != "onnx":
         raise UsageError("--integers is for --to onnx")
     if args.caffe2_compatible or args.preprocessing or args.labels:

@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import os
+    import shlex
 
     from armnet.console import print_json
     from armnet.opening import pair_of
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("pack", {"bundle": args.output, "nbytes": nbytes, "signed_by": key and key.public.fingerprint})
     else:
-        print(f"{args.output}: {size(nbytes)}; run it with: python3 {args.output} FILE")
+        print(f"{args.output}: {size(nbytes)}; run it with: python3 {shlex.quote(args.output)} FILE")
     return 0
 
 

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="PAIR", help=PAIR)
-    parser.add_argument("files", nargs="*", metavar="INPUT", help="a picture, sound, video, folder, camera, -, ...")
+    parser.add_argument(
+        "files", nargs="*", default=[], metavar="INPUT", help="a picture, sound, video, folder, camera, -, ..."
+    )
     parser.add_argument(
         "--input", nargs="+", default=[], metavar="INPUT", help="the same; NAME=FILE for an input by name"
     )

@@ -20,11 +20,14 @@ from armnet.arguments import add_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["install", "remove", "list"], help="what to do")
+    parser.add_argument(
+        "action", metavar="ACTION", choices=["install", "remove", "list"], help="install, remove or list"
+    )
     parser.add_argument(
         "packages",
         metavar="PACKAGE",
         nargs="*",
+        default=[],  # without it argparse says that they are required
         help="onnxruntime, tflite_runtime, ai_edge_litert, tflite_support, caffe, caffe2 (default: all of these), or "
         "tensorflow, of which there is tf.lite alone",
     )

@@ -21,16 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="MODEL",
         help="an .onnx or .tflite file, a .prototxt with or without its .caffemodel, or a predict_net.pb (.pbtxt) with "
-        "or without its init_net.pb",
+        "or without its init_net.pb; or the folder of the only model in it",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from armnet.console import print_json, print_table
+    from armnet.model_files import completed
     from exporter.support import support
 
-    rows = support(*args.model)
+    rows = support(*(completed(args.model) if Path(args.model[0]).is_dir() else args.model))
     missing = [row for row in rows if row.problem]
     if args.json:
         print_json(

@@ -139,14 +139,23 @@ def _result(
             f"{place.name}: {len(known)} of {len(numbers)} examples were answered by an earlier run, which is continued"
         )
     start = time.monotonic()
+    told = False
     try:
         for done, (number, finding) in enumerate(place.findings(data.examples, todo) if todo else (), 1):
             journal.write(number, finding)
+            if journal.lost and not told:
+                told = True
+                notice(
+                    f"answers are not kept, so the evaluation cannot be continued if it is interrupted: {journal.lost}"
+                )
             rate = done / max(time.monotonic() - start, 1e-9)
             left = (len(todo) - done) / rate
             progress(f"{place.name}: {rate:.1f} a second, {left:.0f} s left", len(known) + done, len(numbers))
     except KeyboardInterrupt:
-        notice(f"{place.name}: {len(journal.known)} of {len(numbers)} examples are answered; start again to continue")
+        if not journal.lost:
+            notice(
+                f"{place.name}: {len(journal.known)} of {len(numbers)} examples are answered; start again to continue"
+            )
         raise
     finally:
         journal.close()

@@ -24,11 +24,17 @@ class Journal:
     """The findings of one place, one line of JSON each, in a file of the cache. It is removed when all are counted.
 
     what: strings that together identify the evaluation: another model, other data or another place has another journal.
+    fresh: forget what it holds. If the system refuses to write, findings are only remembered, and ``lost`` says why.
     """
 
     def __init__(self, what: Sequence[str], fresh: bool = False):
         key = hashlib.sha256("\0".join([VERSION, *what]).encode()).hexdigest()[:32]
-        self.path: Path = cache_root() / "evaluations" / f"{key}.jsonl"
+        self.lost = ""
+        self.path: Optional[Path] = None
+        try:
+            self.path = cache_root() / "evaluations" / f"{key}.jsonl"
+        except ResourceError as error:
+            self.lost = str(error)
         self._file: Optional[TextIO] = None
         if fresh:
             self.remove()
@@ -36,6 +42,8 @@ class Journal:
 
     def _read(self) -> Dict[int, Finding]:
         known: Dict[int, Finding] = {}
+        if self.path is None:
+            return known
         with suppress(OSError), open(self.path, encoding="utf-8") as file:
             for line in file:
                 with suppress(ValueError, KeyError, TypeError):  # the last line of a run that was killed may be cut off
@@ -44,31 +52,42 @@ class Journal:
         return known
 
     def write(self, number: int, finding: Finding) -> None:
-        """Keeps a finding; it is in the file when this returns."""
+        """Keeps a finding; it is in the file when this returns, unless ``lost`` says why it is not."""
+        self.known[number] = finding
+        if self.path is None or self.lost:
+            return
         try:
             if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                _forget(self.path.parent)
-                self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
-                if self._file.tell():
-                    self._file.write("\n")  # behind a line that may be cut off
+                self._file = _opened(self.path)
             self._file.write(json.dumps({"example": number, "finding": finding}) + "\n")
             self._file.flush()
         except OSError as error:
-            raise ResourceError(f"{self.path}: {error.strerror or error}") from error
-        self.known[number] = finding
+            self.lost = f"{self.path}: {error.strerror or error}"
+            self.close()
 
     def close(self) -> None:
         """Stop writing; the file stays."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what could not be written is tried again here
+                self._file.close()
             self._file = None
 
     def remove(self) -> None:
         """Forget everything."""
         self.close()
-        with suppress(OSError):
-            os.unlink(self.path)
+        if self.path is not None:
+            with suppress(OSError):
+                os.unlink(self.path)
+
+
+def _opened(path: Path) -> TextIO:
+    """The file, to write at its end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _forget(path.parent)
+    file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+    if file.tell():
+        file.write("\n")  # behind a line that may be cut off
+    return file
 
 
 def _forget(folder: Path) -> None:

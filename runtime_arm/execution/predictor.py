@@ -292,7 +292,9 @@ def _fitting(info: TensorInfo, given: Any) -> Any:
     elif not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if info.dtype is not None and array.dtype != info.dtype:
-        raise FeedError(f"input {info.name!r} must be {np.dtype(info.dtype).name}, got {array.dtype.name}")
+        due = np.dtype(info.dtype)
+        hint = f"; astype({due.name!r}) converts it" if due.kind == array.dtype.kind != "O" else ""
+        raise FeedError(f"input {info.name!r} must be {due.name}, got {array.dtype.name}{hint}")
     if array.dtype.kind not in "fiubO":
         raise FeedError(f"input {info.name!r} must be numbers or strings, got {array.dtype}")
     if info.shape is not None and len(info.shape) != array.ndim:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -225,6 +227,41 @@ def test_a_pair_replaces_the_pair_that_was_there_but_no_net_of_another(
 def test_a_folder_is_no_file_to_write(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     refused(armnet("pack", digits, "-o", tmp_path), "is a folder; name a file")
     refused(armnet("export", digits, "--to", "onnx", "-o", tmp_path), "is a folder; name a file")
+
+
+def test_a_name_of_another_formats_file_is_no_pair_to_write(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    for name, writes in (
+        ("net.onnx", "armnet export MODEL --to onnx -o "),
+        ("net.TFLITE", "armnet export MODEL --to tflite -o "),
+        ("net.pyz", "armnet pack PAIR -o "),
+    ):
+        target = tmp_path / name
+        for words in (("export", DEMO / "digits.onnx"), ("optimize", digits), ("quantize", digits)):
+            refused(armnet(*words, "-o", target), "a pair is a folder or a .zip", f"{writes}{target}")
+    for kind, name in (("tflite", "net.onnx"), ("onnx", "net.tflite"), ("caffe2", "net.pyz")):
+        refused(
+            armnet("export", digits, "--to", kind, "-o", tmp_path / name), f"--to {kind} does not write such a file"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_be_left_out_is_not_called_required(armnet: Armnet) -> None:
+    for command, required in (("run", "PAIR"), ("standin", "ACTION")):
+        refused(armnet(command), f"the following arguments are required: {required};")
+
+
+def test_support_takes_the_folder_of_a_model_as_export_does(armnet: Armnet, tmp_path: Path) -> None:
+    shutil.copy(DEMO / "digits.onnx", tmp_path)
+    assert armnet("support", tmp_path) == armnet("support", DEMO / "digits.onnx")
+    (tmp_path / "other.tflite").touch()
+    refused(armnet("support", tmp_path), "holds several models, digits.onnx, other.tflite")
+
+
+def test_the_command_that_pack_prints_starts_the_bundle(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
+    target = tmp_path / "my app.pyz"
+    _, out, _ = armnet("pack", digits, "-o", target)
+    words = shlex.split(out.partition("run it with: ")[2])
+    assert words == ["python3", str(target), "FILE"]
 
 
 def test_a_misspelled_command_is_told_with_the_one_that_is_meant(armnet: Armnet) -> None:

@@ -14,7 +14,9 @@ from typing import List
 import numpy as np
 import pytest
 
+from armnet.evaluation import journal as journal_module
 from armnet.evaluation.journal import Journal
+from runtime_arm.errors import ResourceError
 from tests.support.commands import Armnet
 from tests.support.paths import DEMO, ROOT
 
@@ -82,3 +84,37 @@ def test_what_nobody_has_gone_on_with_for_long_is_forgotten(journals: Path) -> N
     journal.close()
     assert not Journal(["old"]).known
     assert Journal(["new"]).known
+
+
+def test_without_a_place_for_its_journal_an_evaluation_gives_the_same(
+    armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("evaluate", digits, DEMO / "held_back.npz", "--json")
+    usual = json.loads(armnet(*command)[1])
+    (tmp_path / "file").write_text("in the way of a folder")
+
+    def homeless() -> Path:
+        raise ResourceError("no home folder for the cache")
+
+    for root, reason in ((lambda: tmp_path / "file", "Not a directory"), (homeless, "no home folder for the cache")):
+        monkeypatch.setattr(journal_module, "cache_root", root)
+        status, out, err = armnet(*command)
+        assert status == 0
+        assert json.loads(out)["places"][0]["metrics"] == usual["places"][0]["metrics"]
+        assert err.count("answers are not kept") == 1
+        assert reason in err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_findings_are_remembered_when_the_disk_is_full(journals: Path) -> None:
+    journal = Journal(["net", "data"])
+    journal.write(0, {"text": "first"})
+    assert journal.path is not None
+    assert not journal.lost
+    journal.close()
+    journal.path.unlink()
+    journal.path.symlink_to("/dev/full")
+    journal.write(1, {"text": "second"})
+    journal.write(2, {"text": "third"})
+    assert "No space left" in journal.lost
+    assert sorted(journal.known) == [0, 1, 2]
