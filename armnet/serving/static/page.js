@@ -211,14 +211,16 @@ function paintBoxes(context, result, scale, ratio) {
     const [x0, y0, x1, y1] = one.box.map((edge) => edge * scale);
     context.strokeStyle = context.fillStyle = colour(one.index);
     context.strokeRect(x0, y0, x1 - x0, y1 - y0);
-    dots(context, one.points || [], scale, ratio);
+    dots(context, one.points || [], scale, Math.min(3.5 * ratio, Math.max(ratio, (x1 - x0) / 20)));
   }
+  const centres = result.boxes.map((one) => [0.5 * (one.box[0] + one.box[2]) * scale, 0.5 * (one.box[1] + one.box[3]) * scale]);
   const taken = [];
-  for (const one of result.boxes) paintLabel(context, one, scale, ratio, taken);
+  for (const one of result.boxes) paintLabel(context, one, scale, ratio, taken, centres);
 }
 
-// Above the box, below it or inside it: where no other label is. If there is no room, the list below has the label.
-function paintLabel(context, one, scale, ratio, taken) {
+// Above the box, below it or inside it: where no other label and no box's centre is. If there is no room, the list below
+// has the label.
+function paintLabel(context, one, scale, ratio, taken, centres) {
   const [x0, y0, , y1] = one.box.map((edge) => edge * scale);
   const text = shortened(context, `${called(one)} ${(100 * one.score).toFixed(0)} %`, context.canvas.width - 8 * ratio);
   const width = context.measureText(text).width + 8 * ratio;
@@ -226,7 +228,8 @@ function paintLabel(context, one, scale, ratio, taken) {
   const left = Math.max(0, Math.min(x0, context.canvas.width - width));
   const free = (foot) => foot >= height && foot <= context.canvas.height
     && taken.every((other) => left >= other.left + other.width || other.left >= left + width
-      || foot <= other.foot - height || other.foot <= foot - height);
+      || foot <= other.foot - height || other.foot <= foot - height)
+    && centres.every(([x, y]) => x <= left || x >= left + width || y <= foot - height || y >= foot);
   const foot = [y0, y1 + height, y0 + height, y1].find(free);
   if (foot === undefined) return;
   taken.push({ left, width, foot });
@@ -254,13 +257,13 @@ function paintPoints(context, result, scale, ratio) {
     context.lineTo(...places[b]);
     context.stroke();
   }
-  dots(context, result.points.filter((_, at) => seen[at]).map((one) => one.point), scale, ratio);
+  dots(context, result.points.filter((_, at) => seen[at]).map((one) => one.point), scale, 3.5 * ratio);
 }
 
-function dots(context, points, scale, ratio) {
+function dots(context, points, scale, radius) {
   for (const [x, y] of points) {
     context.beginPath();
-    context.arc(x * scale, y * scale, 3.5 * ratio, 0, 2 * Math.PI);
+    context.arc(x * scale, y * scale, radius, 0, 2 * Math.PI);
     context.fill();
   }
 }

@@ -120,7 +120,8 @@ def test_labels_do_not_cover_each_other(browser: Browser) -> None:
     places = browser.value(
         "(() => { const canvas = document.createElement('canvas'); canvas.width = canvas.height = 200;"
         " const box = { box: [50, 60, 150, 120], index: 0, label: 'bee', score: 0.5 }; const taken = [];"
-        " for (let count = 0; count < 6; count += 1) paintLabel(canvas.getContext('2d'), box, 1, 1, taken);"
+        " const context = canvas.getContext('2d');"
+        " for (let count = 0; count < 6; count += 1) paintLabel(context, box, 1, 1, taken, [[100, 90]]);"
         " return taken.map((one) => one.foot); })()"
     )
     assert places == [60, 138, 78, 120]  # above the box, below it, twice inside; the others find no room
