@@ -12,6 +12,7 @@ import pytest
 from armnet.commands import COMMANDS
 from scripts.pages import draw_pictures
 from scripts.pages.command_pages import pages, parser_of, subcommands
+from scripts.pages.hooks import parameters_in_lines
 from scripts.pages.outside_links import outside
 from tests.docs.pages import DOCS, PAGES, name_of
 from tests.support.paths import ROOT
@@ -54,6 +55,17 @@ def test_links_to_other_sites_are_found(site: Path) -> None:
     addresses = outside(site)
     assert any("termux.dev" in address for address in addresses)
     assert all(" " not in address for address in addresses)
+
+
+def test_each_parameter_begins_a_line() -> None:
+    signature = '<span class="n">size</span>, <span class="n">depth</span>, <span class="n">labels</span>'
+    told = "<p>size (in bytes), depth: two numbers. labels: a file; it names size: so. other: no parameter.</p>"
+    lined = (
+        "<p><code>size</code> (in bytes), <code>depth</code>: two numbers. <br><code>labels</code>: a file; "
+        "it names size: so. other: no parameter.</p>"
+    )
+    assert parameters_in_lines(signature + told) == signature + lined
+    assert parameters_in_lines(told) == told
 
 
 def test_pictures_are_what_the_script_draws() -> None:
