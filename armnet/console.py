@@ -42,18 +42,21 @@ def without_empty_columns(
     return [columns[place] for place in filled], [[row[place] for place in filled] for row in rows]
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
-    """Prints a table on stdout; columns named in ``right`` are numbers, aligned to the right.
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
+) -> None:
+    """Prints a table on stdout; columns named in ``right`` are numbers, aligned to the right, those in ``whole`` hold
+    names that people type.
 
-    On a terminal that is too narrow, texts are shortened, numbers never. Columns that do not fit then follow in a table
-    below, which begins with the first column again. A file or a pipe gets everything.
+    On a terminal that is too narrow, texts are shortened, numbers and such names never. Columns that do not fit then
+    follow in a table below, which begins with the first column again. A file or a pipe gets everything.
     """
     from runtime_arm.app.display import table
 
     if not sys.stdout.isatty():
         print(table(columns, rows, right=right))
         return
-    for number, part in enumerate(_parts(columns, rows, right, shutil.get_terminal_size().columns)):
+    for number, part in enumerate(_parts(columns, rows, [*right, *whole], shutil.get_terminal_size().columns)):
         if number:
             print()
         _print_part(*part, right)
@@ -82,12 +85,12 @@ def _print_part(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
 
 
 def _parts(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str], room: int
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: Sequence[str], room: int
 ) -> Iterator[Tuple[List[str], List[List[str]]]]:
     """Tables that fit, as names of columns and cells; each begins with the first column."""
     cells = [list(columns), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
-    least = [width if name in right else min(width, LEAST) for name, width in zip(columns, widths)]
+    least = [width if name in whole else min(width, LEAST) for name, width in zip(columns, widths)]
     places, used = [0], least[0]
     for place in range(1, len(columns)):
         if used + GAP + least[place] > room and len(places) > 1:

@@ -191,10 +191,10 @@ def _counts(text: str, cores: int) -> List[int]:
 
 
 def _print_text(rows: List[Dict[str, Any]]) -> None:
-    from armnet.console import print_table
+    from armnet.console import print_table, without_empty_columns
 
     columns = ["runtime", "threads", "median ms", "quartiles", "CPU ms", "runs", "ratio", "difference"]
-    print_table(columns, [_cells(row) for row in rows], right=[*columns[1:]])
+    print_table(*without_empty_columns(columns, [_cells(row) for row in rows]), right=columns[1:])
 
 
 def _cells(row: Dict[str, Any]) -> List[Any]:

@@ -75,7 +75,7 @@ def _facts(entry: Entry) -> Dict[str, Any]:
 
 
 def _list(args: argparse.Namespace, entries: List[Entry]) -> int:
-    from armnet.console import print_json, print_table
+    from armnet.console import print_json, print_table, print_text
     from runtime_arm.app.display import size
 
     listed = [entry for entry in entries if args.task in (None, entry.task)]
@@ -86,8 +86,9 @@ def _list(args: argparse.Namespace, entries: List[Entry]) -> int:
         print_json("models", {"models": [_facts(entry) for entry in listed]})
         return 0
     rows = [[one.name, one.task, size(one.nbytes).strip(), one.licence, one.what] for one in listed]
-    print_table(["model", "finds", "bytes", "licence", "what"], rows, right=["bytes"])
-    print("\narmnet models fetch MODEL writes a pair that is ready: armnet run MODEL photo.jpg")
+    print_table(["model", "finds", "bytes", "licence", "what"], rows, right=["bytes"], whole=["model"])
+    print()
+    print_text("armnet models fetch MODEL writes a pair that is ready: armnet run MODEL photo.jpg")
     return 0
 
 

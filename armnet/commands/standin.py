@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import sysconfig
 
-    from armnet.console import print_json
+    from armnet.console import print_json, print_table
     from armnet.standins.packages import PACKAGES, package_of
     from armnet.standins.stub import remove_stub, state_of, write_stub
 
@@ -59,6 +59,13 @@ def run(args: argparse.Namespace) -> int:
         rows.append({"package": package.distribution, "version": package.version, "state": done})
     if args.json:
         print_json("standin", {"folder": str(folder), "packages": rows})
+    elif args.action == "list":
+        print_table(
+            ["package", "version", "here"],
+            [[row["package"], row["version"], row["state"]] for row in rows],
+            whole=["package"],
+        )
+        print(f"in {folder}")
     else:
         for row in rows:
             print(f"{row['package']} {row['version']}: {row['state']} in {folder}")

@@ -161,7 +161,7 @@ def _write_page(args: argparse.Namespace, lesson: Any) -> None:
     from armnet.page.lesson import render
     from runtime_arm.files import write_file
 
-    title = f"{name_of(args.pair)}, taught {Path(args.data).name}"
+    title = f"{name_of(args.pair)}, taught on {Path(args.data).name}"
     write_file(args.html, [render(title, _facts(args.output, lesson)).encode()])
 
 

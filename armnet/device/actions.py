@@ -44,7 +44,7 @@ def list_action(args: argparse.Namespace) -> int:
     if args.json:
         print_json("device list", {"targets": [{"target": name, "what": what} for name, what in rows]})
     else:
-        print_table(["target", "what it is"], rows)
+        print_table(["target", "what it is"], rows, whole=["target"])
     return 0
 
 

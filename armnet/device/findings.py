@@ -55,7 +55,7 @@ def as_text(facts: Dict[str, Any]) -> str:
         rows.append(("network", f"{fits}: needs about {size(network['needs_nbytes'])}, including Python and NumPy"))
         if network["ms"] is not None:
             rows.append(
-                ("time", f"{network['ms']:.1f} ms per inference ({network['how']}, cores: {network['threads']})")
+                ("time", f"{network['ms']:.2f} ms per inference ({network['how']}, cores: {network['threads']})")
             )
     lines = [f"{name:<13}{value}" for name, value in rows if value]
     return "\n".join([*lines, *(f"WARNING      {warning}" for warning in facts["warnings"])])

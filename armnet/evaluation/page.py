@@ -70,10 +70,10 @@ def _shown(value: Any) -> str:
 def _faults(evaluation: Evaluation) -> str:
     faults = evaluation.faults()
     if not faults:
-        return "<h2>What went wrong</h2><p>Nothing.</p>"
+        return "<h2>Mistakes</h2><p>None.</p>"
     tiles = "".join(_tile(evaluation, *one) for one in faults[:MOST_PICTURES])
     more = _listed(faults[MOST_PICTURES:])
-    return f'<h2>What went wrong: {len(faults)}</h2>{RED_AND_GREEN}<div class="faults">{tiles}</div>{more}'
+    return f'<h2>Mistakes: {len(faults)}</h2>{RED_AND_GREEN}<div class="faults">{tiles}</div>{more}'
 
 
 def _tile(evaluation: Evaluation, example: Example, finding: Finding, fault: Fault) -> str:

@@ -7,7 +7,7 @@ from typing import Sequence
 from armnet.page.elements import table, text
 
 MOST_LINES = 200  # faults that are listed after those with pictures
-RED_AND_GREEN = "<p>Green is the truth, red the answer.</p>"
+RED_AND_GREEN = "<p>Green: the truth. Red: the answer.</p>"
 WIDEST = 40  # classes of a confusion matrix that is shown whole
 
 FAULTS = """
@@ -26,8 +26,11 @@ table.confusion th { max-width: 12em; overflow-wrap: anywhere; }
 
 def confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     """How often each class is taken for each other one."""
-    shown = _matrix(names, counts) if len(names) <= WIDEST else _pairs(names, counts)
-    return f'<h2>What is taken for what</h2><p>True class down, answer across.</p><div class="panel">{shown}</div>'
+    if len(names) <= WIDEST:
+        how, shown = "A row for each true class, a column for each answer.", _matrix(names, counts)
+    else:
+        how, shown = "The classes that are mistaken for another one most often.", _pairs(names, counts)
+    return f'<h2>Confusion matrix</h2><p>{how}</p><div class="panel">{shown}</div>'
 
 
 def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

@@ -12,10 +12,10 @@ from armnet.page.elements import key, table, text
 from armnet.page.faults import FAULTS, RED_AND_GREEN, confusion
 from armnet.page.pictures import data_uri, picture_of
 
-WIDE, HIGH, EDGE = 720, 240, 44  # of the curve
-LEAST_WIDTH = 640  # pixels on a screen, below which its words are too small: a phone scrolls
+WIDE, HIGH, EDGE = 380, 190, 42  # of the curve; small, so that its numbers can be read on a phone
+LARGEST = 600  # pixels on the screen
 COLOURS = {"loss": "var(--conv)", "held_out_loss": "var(--norm)", "accuracy": "var(--activation)"}
-NAMES = {"loss": "loss", "held_out_loss": "loss of what is held out", "accuracy": "share that is right (right axis)"}
+NAMES = {"loss": "training loss", "held_out_loss": "held-out loss", "accuracy": "held-out accuracy (right axis)"}
 TICKS = 4
 
 
@@ -29,14 +29,14 @@ def render(title: str, facts: Mapping[str, Any]) -> str:
 
 def _head(title: str, facts: Mapping[str, Any]) -> str:
     accuracy = facts.get("accuracy", facts["epochs"][-1]["accuracy"] if facts["epochs"] else None)
-    cards = [] if accuracy is None else [(f"{accuracy:.1%}", "of what is held out is right")]
-    cards += [(str(facts["learned"]), "samples to learn from"), (str(facts["held_out"]), "held out")]
+    cards = [] if accuracy is None else [(f"{accuracy:.1%}", "held-out accuracy")]
+    cards += [(str(facts["learned"]), "training samples"), (str(facts["held_out"]), "held-out samples")]
     cards += [(str(len(facts["epochs"])), "epochs")]
     cards += [(str(len(facts["labels"])), "classes")] if facts.get("labels") else []
     shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
     cut = ""
     if "cut" in facts:
-        cut = f'<p>Told apart by the features in <span class="name">{text(facts["cut"])}</span>.</p>'
+        cut = f'<p>Classified by the features in <span class="name">{text(facts["cut"])}</span>.</p>'
     return f'<h1>{text(title)}</h1>{cut}<div class="cards">{shown}</div>'
 
 
@@ -59,10 +59,10 @@ def _curve(epochs: Sequence[Mapping[str, Optional[float]]]) -> str:
     low = HIGH + EDGE // 2
     ends = f'<text x="{EDGE}" y="{low + 14}">1</text>'
     ends += f'<text x="{EDGE + WIDE}" y="{low + 14}" text-anchor="end">epoch {len(epochs)}</text>'
-    width = f"min-width:{LEAST_WIDTH}px;max-width:{WIDE + 2 * EDGE}px"
-    size = f'viewBox="0 0 {WIDE + 2 * EDGE} {HIGH + EDGE}" width="100%" style="{width}"'
+    size = f'viewBox="0 0 {WIDE + 2 * EDGE} {HIGH + EDGE}" width="100%" style="max-width:{LARGEST}px"'
     legend = key([(COLOURS[name], NAMES[name]) for name in lines])
-    return f'<h2>How it learned</h2><div class="panel">{legend}<svg {size} role="img">{grid}{drawn}{ends}</svg></div>'
+    plot = f'<svg {size} role="img">{grid}{drawn}{ends}</svg>'
+    return f'<h2>Loss and accuracy by epoch</h2><div class="panel">{legend}{plot}</div>'
 
 
 def _path(values: Sequence[float], top: float) -> str:
@@ -86,9 +86,9 @@ def _tick(share: float, top: float, right: bool) -> str:
 
 def _worst(mistakes: Sequence[Mapping[str, Any]]) -> str:
     if not mistakes:
-        return "<h2>What went wrong</h2><p>Nothing.</p>"
+        return "<h2>Mistakes</h2><p>None.</p>"
     tiles = "".join(_tile(mistake) for mistake in mistakes)
-    return f'<h2>What went worst</h2>{RED_AND_GREEN}<div class="faults">{tiles}</div>'
+    return f'<h2>Worst mistakes</h2>{RED_AND_GREEN}<div class="faults">{tiles}</div>'
 
 
 def _tile(mistake: Mapping[str, Any]) -> str:

@@ -68,5 +68,10 @@ svg .peak-label { fill: var(--alarm); }
 svg .block { stroke: var(--card); stroke-width: 0.7; }
 svg .block:hover { stroke: var(--ink); stroke-width: 2; }
 svg .edge { fill: none; stroke-width: 1.6; opacity: 0.75; }
+@media (max-width: 600px) {
+  main { padding: 18px 14px 40px; }
+  .panel { padding: 8px; }
+  th, td { padding-left: 5px; padding-right: 5px; }
+}
 footer { margin-top: 40px; color: var(--faint); font-size: 12px; }
 """

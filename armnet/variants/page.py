@@ -32,7 +32,7 @@ def _ratio(shown: str) -> str:
     if not shown:
         return ""
     ratio = float(shown)
-    return f"{bar(min(ratio, 2) / 2, _COLOURS[0 if ratio <= 1 else 2], 120)} {text(shown)}"
+    return f"{text(shown)} {bar(min(ratio, 2) / 2, _COLOURS[0 if ratio <= 1 else 2], 120)}"
 
 
 def _noise(facts: Mapping[str, Any]) -> str:
@@ -43,8 +43,8 @@ def _noise(facts: Mapping[str, Any]) -> str:
     ]
     shown = table(["blob", "computed in B by", "dB", ""], rows, right=["dB"])
     explained = (
-        f"How far B's numbers are from A's, over {facts['samples']} samples, in the order of the net: "
-        "signal to noise in decibels; longer bars are closer."
+        f"How far B's numbers are from A's: the signal-to-noise ratio of each blob in decibels, over "
+        f"{facts['samples']} samples, in the order of the net. A longer bar is a smaller error."
     )
     return f'<h2>Noise</h2><p>{explained}</p>{key(zip(_COLOURS, _MEANINGS))}<div class="panel">{shown}</div>'
 
@@ -56,4 +56,4 @@ def _length(snr: float) -> str:
 
 def _warnings(warnings: Iterable[str]) -> str:
     listed = "".join(f"<li>{text(warning)}</li>" for warning in warnings)
-    return f"<h2>To be noted</h2><ul>{listed}</ul>" if listed else ""
+    return f"<h2>Notes</h2><ul>{listed}</ul>" if listed else ""

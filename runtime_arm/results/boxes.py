@@ -69,11 +69,16 @@ class Boxes(Result):
         canvas = Canvas(picture)
         for box in self.boxes:
             self._outline(canvas, box)
+        for box in self.boxes:
+            self._label(canvas, box)
         return canvas.picture
 
     def _outline(self, canvas: Any, box: Box) -> None:
-        canvas.box(box.box, f"{called(box.label, box.index)} {box.score:.2f}", box.index)
+        canvas.box(box.box, box.index)
         canvas.points(box.points, box.index)
+
+    def _label(self, canvas: Any, box: Box) -> None:
+        canvas.label(box.box, f"{called(box.label, box.index)} {box.score:.2f}", box.index)
 
 
 class Faces(Boxes):
@@ -89,6 +94,9 @@ class TextBoxes(Boxes):
 
     def _outline(self, canvas: Any, box: Box) -> None:
         canvas.polygon(box.points, box.index)
+
+    def _label(self, canvas: Any, box: Box) -> None:
+        """None: writing is not to be covered."""
 
 
 def _line(box: Box) -> str:

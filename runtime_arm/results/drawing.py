@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, List, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -77,11 +77,27 @@ class Canvas:
         self._draw = ImageDraw.Draw(self.picture)
         self._stroke = max(2, round(min(self.picture.size) / 200))
         self._font = _font(max(11, round(min(self.picture.size) / 28)))
+        self._labels: List[Tuple[float, float, float, float]] = []  # where labels of boxes are
 
-    def box(self, box: Place, text: str, index: int) -> None:
-        """A rectangle with a label at its upper edge."""
+    def box(self, box: Place, index: int) -> None:
+        """A rectangle."""
         self._draw.rectangle([tuple(box[:2]), tuple(box[2:])], outline=colour_of(index), width=self._stroke)
-        self._label((box[0], box[1]), text, index)
+
+    def label(self, box: Place, text: str, index: int) -> None:
+        """The label of a box, above it, below it or inside it: where no other label is, else nowhere."""
+        foot = self._free_foot(box, text)
+        if foot is not None:
+            self._labels.append(self._label_area((box[0], foot), text))
+            self._label((box[0], foot), text, index)
+
+    def _free_foot(self, box: Place, text: str) -> Optional[float]:
+        height = self._height(text)
+        for foot in (box[1], box[3] + height, box[1] + height, box[3]):
+            left, top, right, bottom = self._label_area((box[0], foot), text)
+            apart = all(left >= x1 or right <= x0 or top >= y1 or bottom <= y0 for x0, y0, x1, y1 in self._labels)
+            if apart and height <= foot <= self.picture.height:
+                return foot
+        return None
 
     def polygon(self, points: Sequence[Place], index: int) -> None:
         """A closed line."""
@@ -118,12 +134,18 @@ class Canvas:
 
     def _label(self, corner: Place, text: str, index: int) -> None:
         """White letters on the class's colour, with their lower left corner here, moved inside the picture."""
-        left, top, right, _ = self._draw.textbbox((0, 0), text, font=self._font)
+        area = self._label_area(corner, text)
+        left, top, _, _ = self._draw.textbbox((0, 0), text, font=self._font)
+        self._draw.rectangle(area, fill=colour_of(index))
+        self._draw.text((area[0] + 2 - left, area[1] + 2 - top), text, fill="white", font=self._font)
+
+    def _label_area(self, corner: Place, text: str) -> Tuple[float, float, float, float]:
+        """Left, top, right and bottom of a label."""
+        left, _, right, _ = self._draw.textbbox((0, 0), text, font=self._font)
         width, height = right - left + 4, self._height(text)
         x = min(max(corner[0], 0), max(self.picture.width - width, 0))
         y = max(corner[1] - height, 0)
-        self._draw.rectangle([x, y, x + width, y + height], fill=colour_of(index))
-        self._draw.text((x + 2 - left, y + 2 - top), text, fill="white", font=self._font)
+        return x, y, x + width, y + height
 
     def _height(self, text: str) -> float:
         _, top, _, bottom = self._draw.textbbox((0, 0), text, font=self._font)

@@ -109,7 +109,7 @@ def _rows(parser: argparse.ArgumentParser, actions: List[argparse.Action]) -> It
             for choice in action._choices_actions:
                 yield f"| `{choice.dest}` | {_prose(choice.help or '')} |"
             continue
-        shown = ", ".join(f"`{part}`" for part in formatter._format_action_invocation(action).split(", "))
+        shown = "<br>".join(f"`{part}`" for part in formatter._format_action_invocation(action).split(", "))
         if action.choices is not None and not action.option_strings:
             shown = ", ".join(f"`{choice}`" for choice in action.choices)
         help_text = formatter._expand_help(action) if action.help else ""

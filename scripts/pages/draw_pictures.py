@@ -1,7 +1,7 @@
-"""Draws the pictures of the pages in docs/how-it-works: python -m scripts.pages.draw_pictures
+"""Draws the pictures of the pages in docs/ and of README.md: python -m scripts.pages.draw_pictures
 
 Those of tiles, memory and engines show what the runtime really does: its layouts, its plan for the demo's network, and
-the costs and errors that its engines declare.
+the costs and errors that its engines declare. The bars of speed.svg come from BENCHMARKS.md.
 """
 
 from __future__ import annotations
@@ -152,6 +152,32 @@ def engines(choices: List[Tuple[str, Facts]]) -> str:
     return sheet("Engines of a convolution", 880, 80 + 230 * len(choices), parts)
 
 
+def ratios() -> List[Tuple[str, float]]:
+    """The networks of "Beside other runtimes" in BENCHMARKS.md, with armnet's time divided by onnxruntime's."""
+    section = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8").partition("## Beside other runtimes")[2]
+    lines = [line.strip("| ").split("|") for line in section.partition("\n## ")[0].splitlines() if line[:1] == "|"]
+    column = [word.strip() for word in lines[0]].index("/ onnxruntime")
+    return [(line[0].strip(), float(line[column])) for line in lines[2:]]
+
+
+def speed(networks: List[Tuple[str, float]]) -> str:
+    """A bar for each network; the line at 1 is the other runtime."""
+    left, top, unit, step = 160, 76, 160, 30
+    width, bottom = 560, top + step * len(networks)
+    parts = [
+        text(20, 30, "armnet's time as a multiple of onnxruntime's", "title"),
+        text(20, 50, "One x86 core, one picture of 224 x 224, float32. Shorter is better.", "small"),
+    ]
+    for row, (name, ratio) in enumerate(networks):
+        y = top + row * step
+        parts.append(text(left - 10, y + 16, name, "small end"))
+        parts.append(box(left, y, ratio * unit, 22, GREEN if ratio < 1 else BLUE))
+        parts.append(text(left + ratio * unit - 8, y + 16, f"{ratio:.2f}", "small end"))
+    line = f'<path d="M{left + unit},{top - 8} V{bottom}" stroke="#4a5a6a" stroke-dasharray="4 3"/>'
+    parts = [line, *parts, text(left + unit, bottom + 16, "1: as fast as onnxruntime", "small middle")]
+    return sheet("armnet's time as a multiple of onnxruntime's", width, bottom + 32, parts)
+
+
 def inspected() -> Facts:
     """The output of ``armnet inspect --json`` for the demo's network."""
     from armnet.__main__ import main
@@ -190,6 +216,7 @@ def pictures() -> Dict[str, str]:
         "tiles.svg": tiles(),
         "arena.svg": arena(inspected()),
         "engines.svg": engines(choices()),
+        "speed.svg": speed(ratios()),
     }
 
 

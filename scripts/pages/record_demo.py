@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs/pictures/demo.svg"
 COLUMNS, ROWS = 100, 28
 LINE_HEIGHT = 24.4  # of rich's SVG: a character is 20 high, a line 1.22 of that
+START = 0.18  # of the time: the first picture shows a full terminal
 COMMAND, OUTPUT, HEADING = 1.2, 0.09, 0.6  # seconds for which a line of that kind stands before the next one
 FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <title>scripts/demo, recorded in a terminal</title>
@@ -101,8 +102,8 @@ def animated(svg: str, waits: List[float]) -> str:
     last = [frames[-1].partition("{")[2] for frames in (scroll, cover)]
     style = (
         f"@keyframes scroll{{{''.join(scroll)}100%{{{last[0]}}}\n@keyframes cover{{{''.join(cover)}100%{{{last[1]}}}\n"
-        f"#scroll{{animation:scroll {total:.1f}s step-end forwards}}\n"
-        f"#cover{{animation:cover {total:.1f}s step-end forwards}}\n"
+        f"#scroll{{animation:scroll {total:.1f}s step-end -{START * total:.1f}s forwards}}\n"
+        f"#cover{{animation:cover {total:.1f}s step-end -{START * total:.1f}s forwards}}\n"
         "@media (prefers-reduced-motion: reduce){#scroll{animation:none}#cover{display:none}}"
     )
     svg = svg.replace("demo-x {}", style)

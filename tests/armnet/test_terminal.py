@@ -60,6 +60,14 @@ def test_tables_fit_the_terminal(digits: Path) -> None:
     assert cyan not in on_a_terminal(["profile", digits, "--rounds", 1], NO_COLOR="1")[1]
 
 
+def test_names_that_people_type_are_shown_whole() -> None:
+    pytest.importorskip("rich", reason="rich draws the tables")
+    status, shown = on_a_terminal(["models"], columns=40)
+    assert status == 0
+    assert CODES.sub("", shown).count("mobilenet-v1-025-quant ") > 1  # in every part of the table
+    assert longest(shown) <= 40
+
+
 def test_a_pipe_gets_everything(armnet: Armnet, digits: Path) -> None:
     assert longest(armnet("profile", digits, "--rounds", 1, "--why")[1]) > 200
     assert longest(armnet("profile", digits, "--rounds", 1)[1]) < 120

@@ -66,8 +66,18 @@ $("login").addEventListener("submit", (event) => {
 // ---- showing answers ----
 
 function complain(text) {
-  $("problem").textContent = text;
+  $("problem").textContent = text.charAt(0).toUpperCase() + text.slice(1);
   $("problem").hidden = !text;
+  if (text) $("latency").hidden = true;
+}
+
+// A Raspberry Pi may take seconds.
+function wait() {
+  complain("");
+  $("found").replaceChildren();
+  $("unnamed").hidden = true;
+  $("latency").textContent = "Waiting for the answer …";
+  $("latency").hidden = false;
 }
 
 function colour(index) {
@@ -98,15 +108,15 @@ function entry(label, score, options = {}) {
     line.append(number);
   }
   if (options.share !== undefined) {
-    const meter = document.createElement("meter");
-    meter.value = Math.min(1, Math.max(0, options.share));
-    meter.setAttribute("aria-hidden", "true");
-    line.prepend(meter);
+    const bar = document.createElement("span");
+    bar.className = "bar";
+    bar.style.width = `${100 * Math.min(1, Math.max(0, options.share))}%`;
+    line.prepend(bar);
   }
   return line;
 }
 
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (share) => share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`;
 
 function entries(result, lines) {
   const logits = result.scores === "logits";
@@ -133,11 +143,17 @@ function entries(result, lines) {
   }
 }
 
+function unnamed(result) {
+  const things = result.classes || result.boxes || result.regions || result.events || [];
+  return things.some((one) => one.label === null || one.label === undefined);
+}
+
 function show({ said, milliseconds }, rate) {
   complain("");
   const results = said.results || [said.result];
   $("found").replaceChildren(...(results.length === 1 ? entries(results[0], said.lines)
     : said.lines.map((line) => entry(line.trim()))));
+  $("unnamed").hidden = about.labels > 0 || !results.some(unnamed);
   const model = 1000 * said.seconds;
   const transfer = Math.max(0, milliseconds - model);
   $("latency").textContent = `${milliseconds.toFixed(0)} ms: model ${model.toFixed(0)} ms, transfer ${transfer.toFixed(0)} ms`
@@ -195,16 +211,38 @@ function paintBoxes(context, result, scale, ratio) {
     const [x0, y0, x1, y1] = one.box.map((edge) => edge * scale);
     context.strokeStyle = context.fillStyle = colour(one.index);
     context.strokeRect(x0, y0, x1 - x0, y1 - y0);
-    dots(context, one.points || [], scale, ratio);
-    const text = `${called(one)} ${percent(one.score)}`;
-    const width = context.measureText(text).width + 8 * ratio;
-    const height = 18 * ratio;
-    const left = Math.max(0, Math.min(x0, context.canvas.width - width));
-    const foot = Math.max(y0, height);
-    context.fillRect(left, foot - height, width, height);
-    context.fillStyle = "white";
-    context.fillText(text, left + 4 * ratio, foot - 2 * ratio);
+    dots(context, one.points || [], scale, Math.min(3.5 * ratio, Math.max(ratio, (x1 - x0) / 20)));
   }
+  const centres = result.boxes.map((one) => [0.5 * (one.box[0] + one.box[2]) * scale, 0.5 * (one.box[1] + one.box[3]) * scale]);
+  const taken = [];
+  for (const one of result.boxes) paintLabel(context, one, scale, ratio, taken, centres);
+}
+
+// Above the box, below it or inside it: where no other label and no box's centre is. If there is no room, the list below
+// has the label.
+function paintLabel(context, one, scale, ratio, taken, centres) {
+  const [x0, y0, , y1] = one.box.map((edge) => edge * scale);
+  const text = shortened(context, `${called(one)} ${(100 * one.score).toFixed(0)} %`, context.canvas.width - 8 * ratio);
+  const width = context.measureText(text).width + 8 * ratio;
+  const height = 18 * ratio;
+  const left = Math.max(0, Math.min(x0, context.canvas.width - width));
+  const free = (foot) => foot >= height && foot <= context.canvas.height
+    && taken.every((other) => left >= other.left + other.width || other.left >= left + width
+      || foot <= other.foot - height || other.foot <= foot - height)
+    && centres.every(([x, y]) => x <= left || x >= left + width || y <= foot - height || y >= foot);
+  const foot = [y0, y1 + height, y0 + height, y1].find(free);
+  if (foot === undefined) return;
+  taken.push({ left, width, foot });
+  context.fillStyle = colour(one.index);
+  context.fillRect(left, foot - height, width, height);
+  context.fillStyle = "white";
+  context.fillText(text, left + 4 * ratio, foot - 2 * ratio);
+}
+
+function shortened(context, text, width) {
+  let kept = text;
+  while (kept.length > 1 && context.measureText(kept).width > width) kept = `${kept.slice(0, -2)}…`;
+  return kept;
 }
 
 function paintPoints(context, result, scale, ratio) {
@@ -219,13 +257,13 @@ function paintPoints(context, result, scale, ratio) {
     context.lineTo(...places[b]);
     context.stroke();
   }
-  dots(context, result.points.filter((_, at) => seen[at]).map((one) => one.point), scale, ratio);
+  dots(context, result.points.filter((_, at) => seen[at]).map((one) => one.point), scale, 3.5 * ratio);
 }
 
-function dots(context, points, scale, ratio) {
+function dots(context, points, scale, radius) {
   for (const [x, y] of points) {
     context.beginPath();
-    context.arc(x * scale, y * scale, 3.5 * ratio, 0, 2 * Math.PI);
+    context.arc(x * scale, y * scale, radius, 0, 2 * Math.PI);
     context.fill();
   }
 }
@@ -241,14 +279,12 @@ function reveal(element) {
 async function sendPicture(file) {
   stopCamera();
   last = null;
-  complain("");
-  $("found").replaceChildren();
-  $("latency").hidden = true;
+  wait();
   $("made").hidden = true;
   try {
     $("shown").src = URL.createObjectURL(file);
     reveal($("shown"));
-    try { await $("shown").decode(); } catch { /* the server says what is wrong with it */ }
+    try { await $("shown").decode(); } catch { reveal($("empty")); } // the server says what is wrong with it
     const body = file.size > about.limits.bytes ? await smaller($("shown")) : file;
     const answer = await predict(body, file.type || "application/octet-stream");
     show(answer);
@@ -282,7 +318,7 @@ async function startCamera() {
   try {
     stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: facing }, audio: false });
   } catch (error) {
-    complain(`the browser gives no camera: ${error.message}`);
+    complain(`The browser gives no camera: ${error.message}`);
     return;
   }
   const mine = stream;
@@ -378,8 +414,8 @@ async function wav(blob) {
 }
 
 async function sendSound(blob) {
-  complain("");
-  $("timeline").hidden = true;
+  wait();
+  $("timeline").hidden = $("scale").hidden = true;
   try {
     const answer = await predict(await wav(blob), "audio/wav");
     show(answer);
@@ -404,7 +440,8 @@ function paintTimeline(result) {
     picture.append(bar);
   }
   $("timeline").replaceChildren(picture);
-  $("timeline").hidden = false;
+  $("end").textContent = `${result.seconds.toFixed(2)} s`;
+  $("timeline").hidden = $("scale").hidden = false;
 }
 
 let recorder = null;
@@ -418,7 +455,7 @@ $("record").addEventListener("click", async () => {
   try {
     microphone = await navigator.mediaDevices.getUserMedia({ audio: true });
   } catch (error) {
-    complain(`the browser gives no microphone: ${error.message}`);
+    complain(`The browser gives no microphone: ${error.message}`);
     return;
   }
   const parts = [];
@@ -442,7 +479,7 @@ $("sound").addEventListener("change", (event) => {
 // ---- arrays ----
 
 $("send").addEventListener("click", async () => {
-  complain("");
+  wait();
   try {
     show(await predict($("json").value, "application/json"));
   } catch (error) {
@@ -461,15 +498,18 @@ async function start() {
     return;
   }
   document.title = `${about.name} – armnet`;
-  $("name").textContent = about.name;
+  $("name").replaceChildren(...about.name.split(/(?<=[_.-])/).flatMap((part) => [part, document.createElement("wbr")]));
   $("about").textContent = `takes ${about.takes === "arrays" ? "arrays" : `a ${about.takes}`}, gives ${about.kind}`
     + (about.labels ? `, ${about.labels} labels` : "");
   $("pictures").hidden = about.takes !== "picture";
   $("sounds").hidden = about.takes !== "sound";
   $("arrays").hidden = about.takes !== "arrays";
   const media = Boolean(navigator.mediaDevices && navigator.mediaDevices.getUserMedia);
-  const why = "Browsers give a camera or microphone to pages that come by https alone: start the server with --https.";
+  const why = "Browsers allow a page the camera and the microphone only over https. Start the server with --https.";
   $("camera").hidden = $("record").hidden = !media;
+  $("choose").textContent = media ? "Choose a picture" : "Take or choose a picture";
+  $("empty").textContent = media ? "Start the camera, choose a picture, or drop one here."
+    : "Take a picture, choose one, or drop one here.";
   for (const id of ["hint", "sound-hint"]) {
     $(id).textContent = why;
     $(id).hidden = media;

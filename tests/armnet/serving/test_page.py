@@ -75,11 +75,13 @@ def test_a_picture_is_sent_and_read(browser: Browser, digits: Path, tmp_path: Pa
         browser.choose("#picture", DEMO / "pictures" / "digit_3.png")
         browser.wait(f"{FOUND}.length === 5")
         assert browser.value(f"{FOUND}[0]") == "3"
+        assert browser.value("document.getElementById('unnamed').hidden")
         assert " ms: model " in browser.value(LATENCY)
         (tmp_path / "broken.png").write_bytes(b"no picture")
         browser.choose("#picture", tmp_path / "broken.png")
         browser.wait(f"{PROBLEM}.includes('no picture of a format that Pillow knows')")
         assert browser.value(f"{FOUND}.length") == 0
+        assert browser.value("document.getElementById('shown').hidden && document.getElementById('latency').hidden")
         assert browser.value("document.querySelector('#curl') !== null && !document.querySelector('#camera').hidden")
 
 
@@ -114,6 +116,17 @@ def test_boxes_are_drawn_where_they_are(browser: Browser, tmp_path: Path) -> Non
         assert (np.abs(seen.astype(int) - BEE).sum(axis=2) < 30).sum() > 1000  # lines, label and legend
 
 
+def test_labels_do_not_cover_each_other(browser: Browser) -> None:
+    places = browser.value(
+        "(() => { const canvas = document.createElement('canvas'); canvas.width = canvas.height = 200;"
+        " const box = { box: [50, 60, 150, 120], index: 0, label: 'bee', score: 0.5 }; const taken = [];"
+        " const context = canvas.getContext('2d');"
+        " for (let count = 0; count < 6; count += 1) paintLabel(context, box, 1, 1, taken, [[100, 90]]);"
+        " return taken.map((one) => one.foot); })()"
+    )
+    assert places == [60, 138, 78, 120]  # above the box, below it, twice inside; the others find no room
+
+
 def test_masks_are_laid_over_the_picture(browser: Browser, tmp_path: Path) -> None:
     scores = np.zeros((1, 5, 64, 64))
     scores[0, 3, :, 32:] = 9.0
@@ -125,6 +138,7 @@ def test_masks_are_laid_over_the_picture(browser: Browser, tmp_path: Path) -> No
         browser.wait("!document.getElementById('over').hidden")
         assert pixel(browser, 30, 50)[3] == 0
         assert 100 < pixel(browser, 100, 50)[3] < 180
+        assert not browser.value("document.getElementById('unnamed').hidden")
 
 
 def test_a_sound_is_heard_and_a_token_asked_for(browser: Browser, tmp_path: Path) -> None:

@@ -65,3 +65,15 @@ def test_an_entry_that_makes_no_sense_is_refused(entry: object) -> None:
 def test_runs_of_windows() -> None:
     assert runs_of(np.asarray([0, 1, 1, 0, 1], bool)) == [range(1, 3), range(4, 5)]
     assert runs_of(np.zeros(3, bool)) == []
+
+
+def test_labels_of_boxes_do_not_cover_each_other() -> None:
+    image = pytest.importorskip("PIL.Image", reason="results are drawn with Pillow")
+    grey = image.new("RGB", (300, 200), "grey")
+    box, red = Box("cat", 0, 0.5, (50.0, 60.0, 150.0, 120.0)), (230, 25, 75)
+    above, below = (51, 58), (51, 123)
+    one, two = Boxes([box]).draw(grey), Boxes([box, box]).draw(grey)
+    assert [one.getpixel(place) == red for place in (above, below)] == [True, False]
+    assert [two.getpixel(place) == red for place in (above, below)] == [True, True]
+    many = np.asarray(Boxes([box] * 9).draw(grey))
+    assert np.array_equal(many, np.asarray(Boxes([box] * 4).draw(grey)))  # for the fifth there is no room
