@@ -27,6 +27,7 @@ def layers() -> Iterator[Case]:
     plain: Dict[str, Any] = {"W_scales": [0.01], "W_zero_point": 50}
     yield from tflite("QuantizedConv", "uint8 1x6x6x4", "!uint8 6x1x1x4", BIAS, **BYTES, **plain)
     yield from tflite("QuantizedFullyConnected", "int8 3x8", "!int8 6x8", BIAS, **XY, W_scales=[0.01])
+    yield from tflite("QuantizedFullyConnected", "int8 3x8", "!int8 6x8", BIAS, **XY, W_scales=[0.01], W_zero_point=-7)
     size, up = np.array([8, 10], np.int32), {**XY, **SAME, "W_scales": SCALES, "strides": [2, 2]}
     yield from tflite("QuantizedConvTranspose", "int8 1x4x5x4", "!int8 6x3x3x4", size, BIAS, **up)
     yield from tflite("QuantizedMatMul", "int8 2x3x8", "int8 2x8x5", **OPERANDS, Y_scale=0.2)

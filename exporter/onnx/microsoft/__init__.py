@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.onnx.microsoft import activation, attention, channels_last, normalization, products
+from exporter.onnx.microsoft import activation, adopted, attention, channels_last, normalization, products
 from exporter.onnx.microsoft.definitions import DOMAIN, OPSET, Definition, definition
 
-FAMILIES = (activation, attention, channels_last, normalization, products)
+FAMILIES = (activation, adopted, attention, channels_last, normalization, products)
 
 __all__ = ["DOMAIN", "FAMILIES", "OPSET", "Definition", "definition"]

@@ -59,24 +59,56 @@ def skip_simplified_layer_normalization(node: Node) -> Nodes:
 )
 def embed_layer_normalization(node: Node) -> Nodes:
     """LayerNormalization of the sum of the embeddings of words, positions and segments."""
-    nodes = [make("Gather", ["word_embedding", "input_ids"], ["words"])]
-    if not node.has(8):
-        nodes += [
-            make("Shape", ["input_ids"], ["length"], start=1),
-            make("Squeeze", ["length"], ["count"]),
-            make("Constant", [], ["zero"], value_int=0),
-            make("Constant", [], ["one"], value_int=1),
-            make("Range", ["zero", "count", "one"], ["counted"]),
-        ]
-    nodes += [
-        make("Gather", ["position_embedding", "position_ids" if node.has(8) else "counted"], ["positions"]),
-        make("Add", ["words", "positions"], ["placed" if node.has(1) else "embedding_sum"]),
-    ]
+    place = "position_ids" if node.has(8) else "counted"
+    nodes = [] if node.has(8) else _counted()
+    nodes += [make("Gather", ["word_embedding", "input_ids"], ["words"])]
+    nodes += [make("Gather", ["position_embedding", place], ["positions"])]
     if node.has(1):
+        nodes += [make("Gather", ["segment_embedding", "segment_ids"], ["segments"])]
+    return [*nodes, *_embedded(node)]
+
+
+@defines(
+    "QEmbedLayerNormalization",
+    "input_ids segment_ids word_embedding position_embedding segment_embedding gamma_quant beta_quant mask "
+    "word_scale position_scale segment_scale gamma_scale beta_scale "
+    "word_zero position_zero segment_zero gamma_zero beta_zero",
+    "output mask_index",
+)
+def quantised_embed_layer_normalization(node: Node) -> Nodes:
+    """EmbedLayerNormalization whose tables and parameters are 8-bit numbers."""
+    nodes = _counted()
+    parts = [
+        ("word", "input_ids", "words"),
+        ("position", "counted", "positions"),
+        ("segment", "segment_ids", "segments"),
+    ]
+    for part, indices, result in parts if node.has(1) else parts[:2]:
         nodes += [
-            make("Gather", ["segment_embedding", "segment_ids"], ["segments"]),
-            make("Add", ["placed", "segments"], ["embedding_sum"]),
+            make("Gather", [f"{part}_embedding", indices], [f"{result}_quant"]),
+            make("DequantizeLinear", [f"{result}_quant", f"{part}_scale", f"{part}_zero"], [result]),
         ]
+    for name in ("gamma", "beta"):
+        nodes += [make("DequantizeLinear", [f"{name}_quant", f"{name}_scale", f"{name}_zero"], [name])]
+    return [*nodes, *_embedded(node)]
+
+
+def _counted() -> Nodes:
+    """0, 1, 2, ... for the words of a row."""
+    return [
+        make("Shape", ["input_ids"], ["length"], start=1),
+        make("Squeeze", ["length"], ["count"]),
+        make("Constant", [], ["zero"], value_int=0),
+        make("Constant", [], ["one"], value_int=1),
+        make("Range", ["zero", "count", "one"], ["counted"]),
+    ]
+
+
+def _embedded(node: Node) -> Nodes:
+    """The sum of the gathered rows, normalised, and the lengths of the rows."""
+    nodes = [make("Add", ["words", "positions"], ["placed" if node.has(1) else "embedding_sum"])]
+    if node.has(1):
+        nodes += [make("Add", ["placed", "segments"], ["embedding_sum"])]
     epsilon = node.get_float("epsilon", 1e-12)
     nodes += [make("LayerNormalization", ["embedding_sum", "gamma", "beta"], ["output"], epsilon=epsilon)]
     return [*nodes, *_mask_index(node)]

@@ -156,6 +156,27 @@ LAYOUT = [
         constants=(1,),
         opset=10,
     ),
+    case(
+        "Resize",
+        [X, floats(0), np.array([1, 1, 2.5, 0.5], np.float32)],
+        'onnx.Resize(a, "", c) -> y  coordinate_transformation_mode="half_pixel"  mode="nearest"  '
+        'nearest_mode="round_prefer_ceil"',
+        constants=(1, 2),
+        opset=11,
+        mode="nearest",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        nearest_mode="floor",
+    ),
+    case(
+        "Resize",
+        [X, floats(0), np.array([1, 1, 2, 1.5], np.float32)],
+        'onnx.Resize(a, "", c) -> y  coordinate_transformation_mode="half_pixel"  mode="nearest"  nearest_mode="ceil"',
+        constants=(1, 2),
+        opset=11,
+        mode="nearest",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        nearest_mode="round_prefer_floor",
+    ),
     case("Dropout", [X], "Copy(a) -> y", opset=7, ratio=0.3),
     case(
         "Scatter",

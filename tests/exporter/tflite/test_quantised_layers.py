@@ -167,6 +167,25 @@ def test_fully_connected(
     )
 
 
+@few
+@given(DTYPES, st.integers(1, 20), st.integers(1, 64), st.integers(1, 9), st.booleans(), ACTIVATIONS, SEEDS, st.data())
+def test_fully_connected_weights_with_a_zero_point(
+    dtype: str, rows: int, length: int, filters: int, computed: bool, activation: int, seed: int, data: Any
+) -> None:
+    """TensorFlow's converter makes one of a product of two blobs, too: the weights are numbers like any others."""
+    of_x, of_w = data.draw(affine(dtype)), data.draw(affine(dtype, scales(-9, -3)))
+    net = Single()
+    net.feed(whole_range((rows, length), dtype, seed), of_x)
+    weights = whole_range((filters, length), dtype, seed + 1)
+    (net.feed if computed else net.constant)(weights, of_w)
+    powers = st.floats(0.5, 10, width=32)
+    y_scale = powers.map(lambda power: float(np.float32(of_x.scale[0] * of_w.scale[0] * 2.0**power)))
+    of_y = data.draw(affine(dtype, y_scale))
+    net.assert_equal(
+        "FULLY_CONNECTED", dtype, of_y, "FullyConnectedOptions", version=4, FusedActivationFunction=activation
+    )
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize(
     ("x_scale", "w_scale", "power"), [(0.25, 0.5, 1), (0.5, 0.25, 4), (0.021, 0.037, 2), (0.3, 0.7, 3)]

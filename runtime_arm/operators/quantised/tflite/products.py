@@ -65,8 +65,11 @@ def products_of(op: OperatorDef, dtype: Any, filters: int, of_weights: Any = np.
     if len(scales) not in (1, filters):
         raise ArgumentError(op, f"W_scales must hold one scale or {filters}, one per filter, got {len(scales)}")
     w_zero_point, limits = op.get_int("W_zero_point", 0), np.iinfo(dtype)
-    if not limits.min <= w_zero_point <= limits.max or (w_zero_point and dtype != np.uint8):
-        raise ArgumentError(op, f"W_zero_point must fit into uint8, and be 0 for signed weights, got {w_zero_point}")
+    moved = dtype == np.uint8 or (dtype == np.int8 and op.type == "QuantizedFullyConnected")
+    if not limits.min <= w_zero_point <= limits.max or (w_zero_point and not moved):
+        raise ArgumentError(
+            op, f"W_zero_point must fit into the weights' type, and be 0 for signed filters, got {w_zero_point}"
+        )
     if dtype == np.int16 and (x.zero_point or y.zero_point):
         raise ArgumentError(op, f"zero points of int16 must be 0, got {x.zero_point} and {y.zero_point}")
     wide = dtype == np.int16 and of_weights == np.int16
