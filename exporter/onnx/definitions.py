@@ -16,6 +16,7 @@ from exporter.onnx.weights import DTYPES
 from runtime_arm.netdef.decoder import decode
 from runtime_arm.netdef.encoder import encode
 
+_OF_ONE_MACHINE = "com.microsoft.nchwc"
 _NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
@@ -49,6 +50,11 @@ def function_body(node: Node, proto: NodeProto) -> Optional[Body]:
 
 def undefined(node: Node) -> str:
     """What to add to the message that an operator is missing: the package onnx may know how to express it by others."""
+    if node.domain == _OF_ONE_MACHINE:
+        return (
+            ". onnxruntime has optimised this file for one machine, whose order of channels the file does not say: "
+            "export the original, or one that onnxruntime has optimised at the level ORT_ENABLE_EXTENDED"
+        )
     known = node.domain != "" or find_spec("onnx") is not None
     return "" if known else ". Some are made of others where the package onnx is installed: pip install onnx"
 

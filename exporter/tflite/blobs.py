@@ -132,8 +132,9 @@ class Blobs:
 
     @staticmethod
     def _is_stored(tensor: Tensor) -> bool:
-        """Whether the file holds the content; empty tensors have none to hold."""
-        return tensor.content is not None or (0 in tensor.dims and not tensor.is_variable)
+        """Whether the file holds the content; empty tensors, and sparse ones that are all zeros, have none to hold."""
+        is_empty = tensor.sparsity is not None or 0 in tensor.dims
+        return tensor.content is not None or (is_empty and not tensor.is_variable)
 
     def _load(self, tensor: Tensor) -> None:
         if tensor.is_variable and tensor.dtype is not None and None not in tensor.dims:

@@ -15,7 +15,7 @@ from exporter.tflite.flatbuffer import Table
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import Array
 
-# The most bytes of a dense tensor for each byte of its sparse form.
+# The most bytes of a dense tensor for each byte, or index, of its sparse form.
 _SPARSEST = 1 << 12
 _DENSE, _SPARSE = 0, 1
 _INDEX_VECTORS = {1: ("Int32Vector", "i4"), 2: ("Uint16Vector", "u2"), 3: ("Uint8Vector", "u1")}
@@ -31,11 +31,15 @@ class _Level(NamedTuple):
 
 def densified(data: memoryview, dtype: np.dtype[Any], sparsity: Table, shape: Sequence[int]) -> Array:
     """The dense tensor of this shape with the stored values ``data``. ExportError if they do not fit."""
-    if len(data) % dtype.itemsize or math.prod(shape) * dtype.itemsize > _SPARSEST * len(data):
+    dimensions = sparsity.tables("dim_metadata", "DimensionMetadata")
+    segments = [_index_vector(table, "array_segments") for table in dimensions if table.integer("format") == _SPARSE]
+    held = len(data) + sum(vector.size for vector in segments)
+    if len(data) % dtype.itemsize or math.prod(shape) * dtype.itemsize > _SPARSEST * held:
         raise ExportError(f"{len(data)} bytes cannot be a sparse {dtype.name} tensor of shape {tuple(shape)}")
+    if not data:  # TensorFlow's converter writes blocks that do not divide such a tensor
+        return np.zeros(shape, dtype)
     values = np.frombuffer(data, dtype.newbyteorder("<"))
     order, blocked = sparsity.integers("traversal_order"), sparsity.integers("block_map")
-    dimensions = sparsity.tables("dim_metadata", "DimensionMetadata")
     rank, count = len(shape), len(shape) + len(blocked)
     if sorted(order) != list(range(count)) or len(dimensions) != count or not set(blocked) <= set(range(rank)):
         raise ExportError(f"the sparse dimensions {order} with blocks of {blocked} do not make {rank} dimensions")

@@ -194,3 +194,11 @@ def test_transposing_needs_the_number_of_dimensions() -> None:
 def test_an_unknown_operator_of_onnxruntime_is_named() -> None:
     with pytest.raises(ExportError, match=r"com\.microsoft\.LongformerAttention"):
         run(one_node("LongformerAttention", [real(2, 3)], domain="com.microsoft"))
+
+
+def test_a_file_optimised_for_one_machine_is_refused_with_what_to_do() -> None:
+    node = onnx.helper.make_node("ReorderInput", ["a"], ["y"], domain="com.microsoft.nchwc")
+    proto = model([node], [value("a", (1, 8, 4, 4))], ["y"])
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(ExportError, match=r"optimised this file for one machine.*ORT_ENABLE_EXTENDED"):
+        run(proto, real(1, 8, 4, 4))

@@ -182,14 +182,18 @@ def test_contradictory_sparse_weights_are_refused(
     assert problem in str(caught.value)
 
 
-def test_a_sparse_tensor_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "dimensions"), [(8, (60000, 60000)), (0, (60000, ([0, 0], [])))])
+def test_a_sparse_tensor_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, content: int, dimensions: Sequence[Any]
+) -> None:
     model = Model()
     x, y = model.input("x", (1, 60000)), model.tensor("y")
-    weights = model.tensor("w", (60000, 60000), content=bytes(8), sparsity=Sparsity((0, 1), (), (60000, 60000)))
+    sparsity = Sparsity((0, 1), (), dimensions)
+    weights = model.tensor("w", (60000, 60000), content=bytes(content), sparsity=sparsity)
     model.operator("FULLY_CONNECTED", [x, weights, -1], [y], "FullyConnectedOptions")
     path = tmp_path / "net.tflite"
     path.write_bytes(model.to_bytes([y]))
-    with pytest.raises(ExportError, match="8 bytes cannot be a sparse float32 tensor"):
+    with pytest.raises(ExportError, match=f"{content} bytes cannot be a sparse float32 tensor"):
         export(path)
 
 

@@ -134,6 +134,8 @@ def test_dimensions_that_the_signature_leaves_open_stay_open(tmp_path: Path, bat
             Sparsity((0, 1, 2), (1,), (4, ([0, 1, 2, 3, 4], [1, 1, 0, 0]), 2)),
             [0, 7, 8, 9, 1, 2, 0, 3],
         ),
+        ([[0, 0, 0, 0], [0, 0, 0, 0]], Sparsity((0, 1, 2), (1,), (2, ([0, 0, 0], []), 2)), []),
+        ([[0, 0, 0, 0, 0, 0]], Sparsity((0, 1, 2), (1,), (1, ([0, 0], []), 4)), []),
     ],
 )
 def test_sparse_weights_are_expanded(
