@@ -24,8 +24,8 @@ import numpy as np
 from armnet.shapes import sizes_assumed
 from exporter.bundle.random_inputs import random_inputs
 from exporter.compare.divergence import Divergence, divergences, relative_error
+from exporter.compare.original_run import run_original
 from exporter.compare.spread import BlobSpread, Spread, spread_of, together
-from exporter.compare.witness import witness
 from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.predictor import Predictor, load
@@ -34,7 +34,7 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.records import replace
 
 if TYPE_CHECKING:
-    from exporter.common.evidence import Evidence
+    from exporter.common.original_run import OriginalRun
     from optimize.rewriting.shapes import SpecsByName
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array, OperatorDef
@@ -114,9 +114,9 @@ def compare(
         for number, feeds in enumerate(drawn):
             for portion in in_portions(predictor.pair, specs_for(predictor.pair, feeds)):
                 progress("the original", 2 * number, 2 * count)
-                evidence = _evidence(paths, predictor, feeds, given, portion)
+                original = _original_run(paths, predictor, feeds, given, portion)
                 progress("the pair", 2 * number + 1, 2 * count)
-                for row, spreads in _compared(predictor, evidence, portion, feeds, given, tolerance, wide=number > 0):
+                for row, spreads in _compared(predictor, original, portion, feeds, given, tolerance, wide=number > 0):
                     known = rows.setdefault(row.blob, row)
                     if (row.diverges, row.error) > (known.diverges, known.error):
                         rows[row.blob] = row
@@ -127,7 +127,7 @@ def compare(
         BlobSpread(blob, rows[blob].producer, together([a for a, _ in spreads]), together([b for _, b in spreads]))
         for blob, spreads in seen.items()
     ]
-    return Comparison(evidence.runtime, list(rows.values()), told)
+    return Comparison(original.runtime, list(rows.values()), told)
 
 
 def _samples(
@@ -164,12 +164,12 @@ def in_portions(pair: Pair, specs: SpecsByName) -> List[List[str]]:
     return list(portions({name: 0 if spec is None else spec.nbytes for name, spec in known}, MOST_KEPT))
 
 
-def _evidence(
+def _original_run(
     paths: Sequence[AnyPath], predictor: Predictor, feeds: Feeds, given: Mapping[str, Any], blobs: Sequence[str]
-) -> Evidence:
+) -> OriginalRun:
     with sizes_assumed(predictor.inputs, given):
         try:
-            return witness(paths, feeds, {*blobs})
+            return run_original(paths, feeds, {*blobs})
         except ExportError:  # the runtime may have refused sizes that nobody gave
             predictor.plan({name: array.shape for name, array in feeds.items()})
             raise
@@ -177,7 +177,7 @@ def _evidence(
 
 def _compared(
     predictor: Predictor,
-    evidence: Evidence,
+    original: OriginalRun,
     blobs: Sequence[str],
     feeds: Feeds,
     given: Mapping[str, Any],
@@ -192,19 +192,19 @@ def _compared(
     """
     producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
     wanted, everything = {*blobs}, producers.keys() | {info.name for info in predictor.pair.outputs}
-    known = {one.blob: one.value.nbytes for one in evidence.seen if one.blob in wanted}
+    known = {one.blob: one.value.nbytes for one in original.blobs if one.blob in wanted}
     found = []
     for portion in portions(known, MOST_KEPT):  # again: not all sizes were known
         with ExitStack() as stack:  # a Predictor keeps the plan, and the memory, of each portion
             at_once = wanted >= everything and len(portion) == len(known)
             runner = predictor if at_once else stack.enter_context(Predictor(predictor.pair))
-            found += _compared_portion(runner, evidence, portion, producers, feeds, given, tolerance, wide)
+            found += _compared_portion(runner, original, portion, producers, feeds, given, tolerance, wide)
     return found
 
 
 def _compared_portion(
     predictor: Predictor,
-    evidence: Evidence,
+    original: OriginalRun,
     portion: Sequence[str],
     producers: Mapping[str, OperatorDef],
     feeds: Feeds,
@@ -216,8 +216,8 @@ def _compared_portion(
     with sizes_assumed(predictor.inputs, given):
         ran = predictor.run(feeds, keep=keep)
     ours = {name: ran[name] for name in portion}
-    rows = divergences(evidence, ours, producers, tolerance)
-    seen = [one for one in evidence.seen if one.blob in ours]
+    rows = divergences(original, ours, producers, tolerance)
+    seen = [one for one in original.blobs if one.blob in ours]
     if wide and any(row.diverges for row in rows):
         shaken = predictor.run(_shaken(feeds), keep=keep)
         rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Container, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from exporter.common.evidence import Evidence
 from exporter.common.options import ExportOptions
+from exporter.common.original_run import OriginalRun
 from exporter.common.source import FileOrBytes, InMemory
 from exporter.common.support_rows import Support
 from exporter.foreign import refuse_foreign
@@ -40,7 +40,7 @@ class Format(NamedTuple):
     suffixes: Tuple[Tuple[str, ...], ...]
     export: Callable[[Sources, ExportOptions], Pair]
     support: Callable[[Sources, ExportOptions], List[Support]]
-    witness: Callable[[Sequence[AnyPath], Feeds, Blobs], Evidence]
+    run_original: Callable[[Sequence[AnyPath], Feeds, Blobs], OriginalRun]
     magic: Optional[bytes] = None
 
 
@@ -99,11 +99,11 @@ def _support_onnx(sources: Sources, options: ExportOptions) -> List[Support]:
         return onnx_support(sources[0], options)
 
 
-def _witness_onnx(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
+def _run_onnx(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> OriginalRun:
     with needed_for("comparing ONNX"):
-        from exporter.onnx.witness import onnx_evidence
+        from exporter.onnx.original_run import run_onnx
 
-        return onnx_evidence(paths[0], feeds, blobs)
+        return run_onnx(paths[0], feeds, blobs)
 
 
 def _export_tflite(sources: Sources, options: ExportOptions) -> Pair:
@@ -120,11 +120,11 @@ def _support_tflite(sources: Sources, options: ExportOptions) -> List[Support]:
         return tflite_support(_path_or_bytes(sources[0]), options)
 
 
-def _witness_tflite(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
+def _run_tflite(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> OriginalRun:
     with needed_for("comparing TFLite"):
-        from exporter.tflite.witness import tflite_evidence
+        from exporter.tflite.original_run import run_tflite
 
-        return tflite_evidence(paths[0], feeds)
+        return run_tflite(paths[0], feeds)
 
 
 def _export_caffe(sources: Sources, options: ExportOptions) -> Pair:
@@ -139,10 +139,10 @@ def _support_caffe(sources: Sources, options: ExportOptions) -> List[Support]:
     return caffe_support(*_prototxt_first(sources), options=options)
 
 
-def _witness_caffe(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
-    from exporter.caffe.witness import caffe_evidence
+def _run_caffe(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> OriginalRun:
+    from exporter.caffe.original_run import run_caffe
 
-    return caffe_evidence(*_prototxt_first(paths), feeds=feeds)
+    return run_caffe(*_prototxt_first(paths), feeds=feeds)
 
 
 def _export_caffe2(sources: Sources, options: ExportOptions) -> Pair:
@@ -157,10 +157,10 @@ def _support_caffe2(sources: Sources, options: ExportOptions) -> List[Support]:
     return caffe2_support([_path(source) for source in sources], options)
 
 
-def _witness_caffe2(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> Evidence:
-    from exporter.caffe2.witness import caffe2_evidence
+def _run_caffe2(paths: Sequence[AnyPath], feeds: Feeds, blobs: Blobs) -> OriginalRun:
+    from exporter.caffe2.original_run import run_caffe2
 
-    return caffe2_evidence(*_both_nets(paths), feeds)
+    return run_caffe2(*_both_nets(paths), feeds)
 
 
 def _path(source: Source) -> AnyPath:
@@ -189,20 +189,20 @@ def _both_nets(sources: Sources) -> Tuple[AnyPath, AnyPath]:
 
 
 FORMATS = (
-    Format("an .onnx file", ((".onnx",),), _export_onnx, _support_onnx, _witness_onnx),
-    Format("a .tflite file", ((".tflite",),), _export_tflite, _support_tflite, _witness_tflite, magic=b"TFL3"),
+    Format("an .onnx file", ((".onnx",),), _export_onnx, _support_onnx, _run_onnx),
+    Format("a .tflite file", ((".tflite",),), _export_tflite, _support_tflite, _run_tflite, magic=b"TFL3"),
     Format(
         "a .prototxt and its .caffemodel",
         ((".prototxt",), (".caffemodel", ".prototxt")),
         _export_caffe,
         _support_caffe,
-        _witness_caffe,
+        _run_caffe,
     ),
     Format(
         "init_net.pb and predict_net.pb",
         ((".pb",), (".pbtxt",), (".pb", ".pb"), (".pb", ".pbtxt"), (".pbtxt", ".pbtxt")),
         _export_caffe2,
         _support_caffe2,
-        _witness_caffe2,
+        _run_caffe2,
     ),
 )

@@ -59,7 +59,7 @@ BOXES = (
         ("an ONNX or TFLite file,", "Caffe's two files,", "or a pair of Caffe2's"),
         "data",
     ),
-    Box(270, 20, 270, 110, "exporter/", ("reader, rules and witness a format", "common/builder.py makes the nets")),
+    Box(270, 20, 270, 110, "exporter/", ("reader, rules, original_run a format", "common/builder.py makes the nets")),
     Box(590, 20, 200, 110, "Pair", ("init_net: weights", "predict_net: computation", "model.json: metadata"), "data"),
     Box(840, 20, 220, 110, "optimize/", ("passes, tier by tier", "an engine a convolution", "order and memory")),
     Box(20, 200, 1040, 250, "runtime_arm/   (works alone, with NumPy; imports run from left to right)"),

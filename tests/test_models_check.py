@@ -115,19 +115,19 @@ def softmax_of_large_scores(axis: int) -> Any:
 
 
 def test_rounding_that_grows_is_told_from_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    from exporter.common.reference import reference_evidence
+    from exporter.common.reference_run import run_reference
     from exporter.compare.divergence import relative_error
 
     rng = np.random.default_rng(0)
     alike = 50 * rng.standard_normal((512, 1)) + 0.001 * rng.standard_normal((512, 64))
     feeds = {"x": 50 * rng.standard_normal((64, 512)), "w": alike}
     feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
-    evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
-    monkeypatch.setattr(one_model, "witness", lambda paths, feeds, blobs: evidence)
+    original = run_reference(softmax_of_large_scores(axis=1), feeds)
+    monkeypatch.setattr(one_model, "run_original", lambda paths, feeds, blobs: original)
     good, bad = softmax_of_large_scores(axis=1), softmax_of_large_scores(axis=0)
-    grown = relative_error(evidence.seen[-1].value, one_model._outputs(good, feeds, 1)["p"])
+    grown = relative_error(original.blobs[-1].value, one_model._outputs(good, feeds, 1)["p"])
     assert grown > 2 * one_model.TOLERANCE
-    both = {one.blob for one in evidence.seen}
+    both = {one.blob for one in original.blobs}
     assert one_model._fault([], good, feeds, both) is None
     found = one_model._fault([], bad, feeds, both)
     assert found is not None
@@ -231,25 +231,25 @@ def test_inputs_that_belong_together_get_one_size() -> None:
 
 
 def test_a_fault_is_found_portion_by_portion(monkeypatch: pytest.MonkeyPatch) -> None:
-    from exporter.common.reference import reference_evidence
+    from exporter.common.reference_run import run_reference
 
     rng = np.random.default_rng(0)
     feeds = {"x": rng.standard_normal((4, 8)).astype(np.float32), "w": rng.standard_normal((8, 3)).astype(np.float32)}
-    evidence = reference_evidence(softmax_of_large_scores(axis=1), feeds)
+    original = run_reference(softmax_of_large_scores(axis=1), feeds)
     asked: List[Any] = []
 
-    def witness(paths: Any, feeds: Any, blobs: Any) -> Any:
+    def run_original(paths: Any, feeds: Any, blobs: Any) -> Any:
         asked.append(blobs)
-        return evidence
+        return original
 
-    monkeypatch.setattr(one_model, "witness", witness)
+    monkeypatch.setattr(one_model, "run_original", run_original)
     monkeypatch.setattr(comparison, "MOST_KEPT", 1)
-    both = {one.blob for one in evidence.seen}
+    both = {one.blob for one in original.blobs}
     assert one_model._fault([], softmax_of_large_scores(axis=1), feeds, both) is None
     found = one_model._fault([], softmax_of_large_scores(axis=0), feeds, both)
     assert found is not None
     assert found.blob == "p"
     assert asked == [{"scores", "x", "w"}, {"p", "scores"}] * 2
-    part, reads = one_model._fed_with(softmax_of_large_scores(axis=1), {"scores": evidence.seen[0].value}, ["p"])
+    part, reads = one_model._fed_with(softmax_of_large_scores(axis=1), {"scores": original.blobs[0].value}, ["p"])
     assert [op.type for op in part.predict_net.op] == ["Softmax"]
     assert list(reads) == ["theirs:scores"]

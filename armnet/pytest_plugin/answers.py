@@ -20,7 +20,7 @@ from armnet.opening import open as open_model
 from armnet.pytest_plugin.device import Device, files_of
 from armnet.rivals import Answering, Original, answering
 from exporter.compare.divergence import relative_error
-from exporter.compare.witness import witness
+from exporter.compare.original_run import run_original
 from runtime_arm.app.answer import Answer, Options
 from runtime_arm.app.model import Model
 from runtime_arm.app.outputs import plain
@@ -112,7 +112,7 @@ def _original(sources: Sequence[AnyPath], model: Model) -> Answering:
     names = [info.name for info in model.pair.outputs]
 
     def run(feeds: Mapping[str, Any]) -> Dict[str, Any]:
-        seen = {one.blob: one.value for one in witness(sources, feeds, names).seen}
+        seen = {one.blob: one.value for one in run_original(sources, feeds, names).blobs}
         absent = [name for name in names if name not in seen]
         if absent:
             raise UsageError(f"{name_of(sources)}: its runtime does not show {', '.join(absent)}")

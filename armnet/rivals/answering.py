@@ -45,7 +45,7 @@ def _answering_onnx(original: Original, threads: int) -> Answering:
 
 
 def _answering_tflite(original: Original, threads: int) -> Answering:
-    from exporter.tflite.witness import tflite_runtime
+    from exporter.tflite.original_run import tflite_runtime
 
     if not original.is_tflite:
         raise UsageError("--against tflite runs the .tflite file that the pair was made from: name it with --model")

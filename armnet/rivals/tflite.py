@@ -12,7 +12,7 @@ from runtime_arm.netdef import Array
 
 def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
     """LiteRT, or the tflite-runtime that Raspberry Pis carry, with their default kernels."""
-    from exporter.tflite.witness import tflite_runtime
+    from exporter.tflite.original_run import tflite_runtime
 
     module, name = tflite_runtime()
     where, model = original.tflite()

@@ -7,7 +7,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 
 import numpy as np
 
-from exporter.common.evidence import Evidence, Seen
+from exporter.common.original_run import OriginalBlob, OriginalRun
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.registry.families import families_of
 
@@ -43,16 +43,16 @@ class Divergence(NamedTuple):
 
 
 def divergences(
-    evidence: Evidence, ours: Mapping[str, Array], producers: Mapping[str, OperatorDef], tolerance: float
+    original: OriginalRun, ours: Mapping[str, Array], producers: Mapping[str, OperatorDef], tolerance: float
 ) -> List[Divergence]:
     """One entry for each blob that is in both runs, in the original's order. producers: the operator that writes each
     blob.
     """
-    shown = {seen.blob for seen in evidence.seen}
+    shown = {one.blob for one in original.blobs}
     return [
-        _compare(seen, ours[seen.blob], _operators_behind(seen.blob, producers, shown), tolerance, evidence.exact)
-        for seen in evidence.seen
-        if seen.blob in ours
+        _compare(one, ours[one.blob], _operators_behind(one.blob, producers, shown), tolerance, original.exact)
+        for one in original.blobs
+        if one.blob in ours
     ]
 
 
@@ -68,8 +68,8 @@ def _operators_behind(blob: str, producers: Mapping[str, OperatorDef], shown: Ab
     return tuple(found.values())
 
 
-def _compare(seen: Seen, ours: Array, made_by: Operators, tolerance: float, exact: bool) -> Divergence:
-    theirs, name, producer = seen.value, seen.name, made_by[0].signature() if made_by else ""
+def _compare(original: OriginalBlob, ours: Array, made_by: Operators, tolerance: float, exact: bool) -> Divergence:
+    theirs, name, producer = original.value, original.name, made_by[0].signature() if made_by else ""
     if theirs.shape != ours.shape:
         cause = _cause_of_shape(theirs.shape, ours.shape, made_by)
         text = f"the shape is {ours.shape} where the original has {theirs.shape}: {cause}"

@@ -19,7 +19,7 @@ import numpy as np
 from armnet import Predictor, Report, export, optimize, support
 from armnet.comparison import compare, in_portions, specs_for
 from exporter.compare.divergence import ROUNDING, Divergence, divergences
-from exporter.compare.witness import witness
+from exporter.compare.original_run import run_original
 from optimize.engines.accuracy import difference
 from optimize.engines.sample_inputs import drawn, in_last_bits
 from optimize.examples import stored_examples
@@ -190,13 +190,13 @@ def _fault(paths: Sequence[Path], plain: Pair, feeds: Feeds, both: AbstractSet[s
         wanted = [name for name in portion if name in both and name in producers]
         if not wanted:
             continue
-        evidence = witness(paths, feeds, {*wanted, *_read_by(wanted, producers, numbers)})
-        seen = {one.blob: one.value for one in evidence.seen if one.blob in producers}
+        original = run_original(paths, feeds, {*wanted, *_read_by(wanted, producers, numbers)})
+        seen = {one.blob: one.value for one in original.blobs if one.blob in producers}
         theirs = {name: value for name, value in seen.items() if isinstance(value, np.ndarray) and _is_number(value)}
         part, reads = _fed_with(plain, theirs, wanted)
         with Predictor(part) as predictor:
             ours = predictor.run({**feeds, **reads})
-        found = (row for row in divergences(evidence, ours, producers, TOLERANCE) if row.diverges)
+        found = (row for row in divergences(original, ours, producers, TOLERANCE) if row.diverges)
         blob = next((row for row in found if ROUNDED_STATES not in row.producer or row.error > FAR), None)
         if blob is not None:
             return blob

@@ -18,7 +18,7 @@ import armnet
 from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.archives import archived
-from exporter.compare.witness import witness
+from exporter.compare.original_run import run_original
 from exporter.support import support
 from runtime_arm import Predictor
 from runtime_arm.errors import ArmnetError, ExportError, FormatError, UsageError
@@ -74,8 +74,8 @@ def test_one_of_several_models_is_named_by_its_path(tmp_path: Path) -> None:
     for name in ("hand.task/detector.tflite", "embedder.tflite"):
         assert doubles(export(path / name))
         assert doubles(armnet.open(path / name).pair)
-        evidence = witness([path / name], {"x": np.ones(4, np.float32)})
-        np.testing.assert_array_equal(evidence.seen[0].value, 2 * np.ones(4))
+        original = run_original([path / name], {"x": np.ones(4, np.float32)})
+        np.testing.assert_array_equal(original.blobs[0].value, 2 * np.ones(4))
     assert export(path / "hand.task/digits.onnx").inputs == export(DEMO / "digits.onnx").inputs
     with pytest.raises(FormatError, match=r"holds no model palm.tflite; it has hand.task/detector.tflite"):
         export(path / "palm.tflite")

@@ -11,7 +11,7 @@ from typing import Any, List
 import pytest
 
 from exporter import export
-from exporter.compare.witness import witness
+from exporter.compare.original_run import run_original
 from exporter.formats import FORMATS
 from exporter.support import support
 from runtime_arm.errors import ArmnetError, FormatError, MissingDependency, UsageError
@@ -23,7 +23,7 @@ COMPLETE = [row.suffixes[-1] for row in FORMATS]  # one model of each format, ev
 @pytest.mark.parametrize("paths", [[], ["a.onnx", "b.onnx"], ["a.txt"], ["a.prototxt"] * 2, ["a.pb", "b.pb", "c.pb"]])
 def test_files_that_do_not_form_a_model_are_refused(paths: List[str], tmp_path: Path) -> None:
     files = [tmp_path / path for path in paths]
-    for task in (export, support, lambda *files: witness(files, {})):
+    for task in (export, support, lambda *files: run_original(files, {})):
         for file in files:
             file.write_bytes(b"something")
         with pytest.raises(UsageError, match=r"cannot \w+ .*: give an \.onnx file, a \.tflite file, a \.prototxt and"):
@@ -89,8 +89,8 @@ def test_without_the_package_of_a_runtime_the_extra_is_named(
 ) -> None:
     file = next((shared / "models/onnx").glob("*/*.onnx"))
     for module in list(sys.modules):
-        if module.partition(".")[0] == package or module == "exporter.onnx.witness":
+        if module.partition(".")[0] == package or module == "exporter.onnx.original_run":
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Withheld(package), *sys.meta_path])
     with pytest.raises(MissingDependency, match=rf"needs the package {package}: pip install 'armnet\[{extra}\]'"):
-        witness([file], {})
+        run_original([file], {})

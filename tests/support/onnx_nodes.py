@@ -1,6 +1,6 @@
 """Single ONNX nodes: the cases of ONNX's backend suite, and one-node models run in onnxruntime as a reference.
 
-Without onnx there are no cases; without onnx or onnxruntime a test that calls ``witness`` is skipped.
+Without onnx there are no cases; without onnx or onnxruntime a test that calls ``onnxruntime_outputs`` is skipped.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def operator_of(node: onnx.NodeProto) -> OperatorDef:
     return OperatorDef.of(node.op_type, node.input, node.output, domain=node.domain or "onnx", **arguments)
 
 
-def witness(op: OperatorDef, inputs: Sequence[Any], outputs: Sequence[Any], opset: int = 21) -> List[Any]:
+def onnxruntime_outputs(op: OperatorDef, inputs: Sequence[Any], outputs: Sequence[Any], opset: int = 21) -> List[Any]:
     """The results of the operator in onnxruntime; ``outputs`` are the dtypes. Inputs that are None are left out."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed to compare with")
     helper = pytest.importorskip("onnx.helper", reason="onnx is not installed to compare with")

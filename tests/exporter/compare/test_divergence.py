@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exporter.common.evidence import Evidence, Seen
+from exporter.common.original_run import OriginalBlob, OriginalRun
 from exporter.compare.divergence import Divergence, divergences, likely_cause, relative_error
 from runtime_arm.netdef import OperatorDef
 
@@ -23,8 +23,8 @@ def operator(type: str) -> OperatorDef:
 
 
 def compared(theirs: np.ndarray, ours: np.ndarray, type: str = "Relu", exact: bool = False) -> Divergence:
-    evidence = Evidence("somebody", [Seen("theirs", "y", theirs)], exact)
-    (row,) = divergences(evidence, {"y": ours}, {"y": operator(type)}, 1e-4)
+    original = OriginalRun("somebody", [OriginalBlob("theirs", "y", theirs)], exact)
+    (row,) = divergences(original, {"y": ours}, {"y": operator(type)}, 1e-4)
     return row
 
 
@@ -70,18 +70,18 @@ def test_a_cause_is_suggested_even_if_the_operator_is_unknown() -> None:
 
 
 def test_the_cause_may_lie_in_operators_between_the_compared_blobs() -> None:
-    evidence = Evidence("somebody", [Seen("y", "y", X)])
+    original = OriginalRun("somebody", [OriginalBlob("y", "y", X)])
     producers = {"y": operator("Relu"), "x": OperatorDef.of("Conv", ["data"], ["x"])}
-    (row,) = divergences(evidence, {"y": X**3}, producers, 1e-4)
+    (row,) = divergences(original, {"y": X**3}, producers, 1e-4)
     assert row.producer == "Relu(x) -> y"
     assert "padding" in row.cause
 
 
 def test_floats_made_from_integers_are_put_down_to_quantisation() -> None:
-    evidence = Evidence("somebody", [Seen("y", "y", X)])
+    original = OriginalRun("somebody", [OriginalBlob("y", "y", X)])
     weight = OperatorDef.of("DequantizeLinear", ["weight_int8", "scale"], ["weight"], domain="onnx")
     producers = {"y": OperatorDef.of("Conv", ["data", "weight"], ["y"]), "weight": weight}
-    (row,) = divergences(evidence, {"y": X**3}, producers, 1e-4)
+    (row,) = divergences(original, {"y": X**3}, producers, 1e-4)
     assert row.cause.startswith("quantisation")
 
 

@@ -25,7 +25,7 @@ def byte(*shape: int, dtype: str = "uint8") -> np.ndarray:
     return np.asarray(RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True))
 
 
-def witness(proto: onnx.ModelProto, inputs: Sequence[Any]) -> List[Any]:
+def onnxruntime_outputs(proto: onnx.ModelProto, inputs: Sequence[Any]) -> List[Any]:
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return list(session.run(None, dict(zip([i.name for i in session.get_inputs()], inputs))))
 
@@ -33,7 +33,7 @@ def witness(proto: onnx.ModelProto, inputs: Sequence[Any]) -> List[Any]:
 def assert_as_onnxruntime(
     proto: onnx.ModelProto, inputs: Sequence[Any], terms: int, amplification: float = 1.0
 ) -> None:
-    for actual, expected in zip(run(proto, *inputs), witness(proto, inputs)):
+    for actual, expected in zip(run(proto, *inputs), onnxruntime_outputs(proto, inputs)):
         assert_close(actual, expected, terms=terms, amplification=amplification, magnitude=np.abs(expected).max() + 3)
 
 
@@ -157,7 +157,7 @@ def test_qlinear_conv_with_channels_last(last: int, bias: bool) -> None:
     )
     weights = dict(zip(names[1:], inputs[1:]))
     proto = model([node], [value("a", x.shape, np.uint8)], [value("y", None, np.uint8)], weights)
-    np.testing.assert_array_equal(run(proto, x)[0], witness(proto, [x])[0])
+    np.testing.assert_array_equal(run(proto, x)[0], onnxruntime_outputs(proto, [x])[0])
 
 
 def test_max_pool_with_channels_last() -> None:
@@ -166,7 +166,7 @@ def test_max_pool_with_channels_last() -> None:
         "NhwcMaxPool", ["a"], ["y"], domain="com.microsoft", kernel_shape=[3, 2], strides=[2, 1]
     )
     proto = model([node], [value("a", x.shape, np.uint8)], [value("y", None, np.uint8)])
-    np.testing.assert_array_equal(run(proto, x)[0], witness(proto, [x])[0])
+    np.testing.assert_array_equal(run(proto, x)[0], onnxruntime_outputs(proto, [x])[0])
 
 
 def test_quantised_operators_become_operators_of_the_same_name() -> None:
@@ -176,7 +176,7 @@ def test_quantised_operators_become_operators_of_the_same_name() -> None:
     weights = dict(zip("bcdefgh", inputs[1:]))
     proto = model([node], [value("a", x.shape, np.uint8)], [value("y", None, np.uint8)], weights)
     assert types(proto) == ["com.microsoft.QLinearAdd"]
-    np.testing.assert_array_equal(run(proto, x)[0], witness(proto, [x])[0])
+    np.testing.assert_array_equal(run(proto, x)[0], onnxruntime_outputs(proto, [x])[0])
 
 
 def test_an_unknown_activation_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ExportError
 from tests.exporter.onnx.models import model, one_node, run, value
-from tests.exporter.onnx.test_microsoft import assert_as_onnxruntime, byte, real, witness
+from tests.exporter.onnx.test_microsoft import assert_as_onnxruntime, byte, onnxruntime_outputs, real
 
 MS = "com.microsoft"
 
@@ -21,7 +21,7 @@ MS = "com.microsoft"
 def test_trilu(upper: int, diagonal: Any) -> None:
     inputs = [real(2, 3, 4), *([] if diagonal is None else [np.asarray(diagonal, np.int64)])]
     proto = one_node("Trilu", inputs, domain=MS, upper=upper)
-    np.testing.assert_array_equal(run(proto, *inputs)[0], witness(proto, inputs)[0])
+    np.testing.assert_array_equal(run(proto, *inputs)[0], onnxruntime_outputs(proto, inputs)[0])
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
@@ -29,21 +29,21 @@ def test_trilu(upper: int, diagonal: Any) -> None:
 def test_range(ends: Sequence[Any], shape: Sequence[int]) -> None:
     inputs = [np.full(shape, end, np.int64 if isinstance(end, int) else np.float32) for end in ends]
     proto = one_node("Range", inputs, domain=MS)
-    np.testing.assert_array_equal(run(proto, *inputs)[0], witness(proto, inputs)[0])
+    np.testing.assert_array_equal(run(proto, *inputs)[0], onnxruntime_outputs(proto, inputs)[0])
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_gather_nd(dtype: Any) -> None:
     inputs = [real(2, 3, 4), np.array([[0, -1], [1, 2]], dtype)]
     proto = one_node("GatherND", inputs, domain=MS)
-    np.testing.assert_array_equal(run(proto, *inputs)[0], witness(proto, inputs)[0])
+    np.testing.assert_array_equal(run(proto, *inputs)[0], onnxruntime_outputs(proto, inputs)[0])
 
 
 @pytest.mark.parametrize("axis", [-2, -1, 0, 1, 2])
 def test_expand_dims(axis: int) -> None:
     inputs = [real(2, 3), np.int32(axis)]
     proto = one_node("ExpandDims", inputs, domain=MS, constants=[1])
-    expected = witness(proto, inputs[:1])[0]
+    expected = onnxruntime_outputs(proto, inputs[:1])[0]
     actual = run(proto, *inputs[:1])[0]
     assert actual.shape == expected.shape
     np.testing.assert_array_equal(actual, expected)
@@ -55,7 +55,7 @@ def test_pad(mode: str, rows: bool) -> None:
     pads = np.array([0, 1, 1, 2], np.int64)
     inputs = [real(3, 4), pads[None] if rows else pads, np.array([1.5], np.float32)]
     proto = one_node("Pad", inputs, domain=MS, constants=[1, 2], mode=mode)
-    np.testing.assert_array_equal(run(proto, *inputs[:1])[0], witness(proto, inputs[:1])[0])
+    np.testing.assert_array_equal(run(proto, *inputs[:1])[0], onnxruntime_outputs(proto, inputs[:1])[0])
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])
@@ -63,7 +63,7 @@ def test_unique(outputs: int) -> None:
     inputs = [np.array([2, 1, 1, 3, 4, 3], np.float32)]
     proto = one_node("Unique", inputs, domain=MS, outputs=3)
     del proto.graph.output[outputs:]
-    for actual, expected in zip(run(proto, *inputs), witness(proto, inputs)):
+    for actual, expected in zip(run(proto, *inputs), onnxruntime_outputs(proto, inputs)):
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -116,7 +116,7 @@ def test_quantised_embed_layer_normalization(segments: bool, mask: bool) -> None
     declared = [value(name, array.shape, array.dtype) for name, array in inputs.items()]
     outputs = [value("y", [2, 5, 8]), value("lengths", [2], np.int32)]
     proto = model([node], declared, outputs, used)
-    actual, expected = run(proto, *inputs.values()), witness(proto, list(inputs.values()))
+    actual, expected = run(proto, *inputs.values()), onnxruntime_outputs(proto, list(inputs.values()))
     assert_close(actual[0], expected[0], terms=8, amplification=4.0, magnitude=np.abs(expected[0]).max() + 3)
     np.testing.assert_array_equal(actual[1], expected[1])
 

@@ -11,7 +11,7 @@ import pytest
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ExportError
 from tests.exporter.onnx.models import model, one_node, run, value
-from tests.exporter.onnx.test_microsoft import assert_as_onnxruntime, byte, real, witness
+from tests.exporter.onnx.test_microsoft import assert_as_onnxruntime, byte, onnxruntime_outputs, real
 
 MICROSOFT = "com.microsoft"
 
@@ -171,7 +171,7 @@ def test_a_single_query() -> None:
     packed = node_model(
         "MultiHeadAttention", [*inputs[:3], inputs[10], None, None, *inputs[5:7]], ["y", "k", "v"], num_heads=2
     )
-    expected = witness(packed, given([*inputs[:3], inputs[10], *inputs[5:7]]))
+    expected = onnxruntime_outputs(packed, given([*inputs[:3], inputs[10], *inputs[5:7]]))
     for actual, wanted in zip(run(proto, *given(inputs)), expected):
         assert_close(actual, wanted, terms=16)
 

@@ -11,7 +11,7 @@ import pytest
 from armnet.comparison import compare
 from device_tests.suite.tolerance import assert_close
 from exporter import export
-from exporter.compare.witness import witness
+from exporter.compare.original_run import run_original
 from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
@@ -140,7 +140,7 @@ def test_a_spectrum_is_compared_as_pairs_of_floats(tmp_path: Path) -> None:
     y = model.tensor("y")
     model.operator("COMPLEX_ABS", [spectrum], [y])
     (tmp_path / "model.tflite").write_bytes(model.to_bytes([y]))
-    blobs = {seen.name: seen.value for seen in witness([tmp_path / "model.tflite"], {"x": floats(*SHAPE)}).seen}
+    blobs = {seen.name: seen.value for seen in run_original([tmp_path / "model.tflite"], {"x": floats(*SHAPE)}).blobs}
     np.testing.assert_allclose(np.hypot(blobs["s"][..., 0], blobs["s"][..., 1]), blobs["y"], rtol=1e-5)
     found = compare([tmp_path / "model.tflite"], export(tmp_path / "model.tflite"), {"x": floats(*SHAPE)})
     assert [blob.blob for blob in found.blobs] == ["s", "y"]

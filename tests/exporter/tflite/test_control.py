@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from exporter import export
-from exporter.tflite.witness import tflite_evidence
+from exporter.tflite.original_run import run_tflite
 from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import ExportError
@@ -115,8 +115,8 @@ def test_variables_are_compared_with_their_own_runtime(tmp_path: Path) -> None:
     """LiteRT has no arrays for handles of variables, and what was read of a variable is gone after a run."""
     path = tmp_path / "counting.tflite"
     path.write_bytes(counting())
-    evidence = tflite_evidence(path, {"x": np.array([1, 2], np.float32)})
-    assert {one.blob: one.value.tolist() for one in evidence.seen} == {"new": [6, 7], "y": [30, 35]}
+    original = run_tflite(path, {"x": np.array([1, 2], np.float32)})
+    assert {one.blob: one.value.tolist() for one in original.blobs} == {"new": [6, 7], "y": [30, 35]}
 
 
 def test_a_graph_that_calls_itself_is_refused(tmp_path: Path) -> None:

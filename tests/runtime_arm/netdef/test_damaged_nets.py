@@ -86,8 +86,8 @@ def test_damaged_bytes_are_read_as_protobuf_reads_them(net: NetDef, data: st.Dat
         return
     position = data.draw(st.integers(0, len(damaged) - 1))
     damaged[position] = data.draw(st.integers(0, 255))
-    found, witness = read(bytes(damaged)), as_protobuf_reads(bytes(damaged))
-    assert found is None or witness is None or found == witness
+    found, expected = read(bytes(damaged)), as_protobuf_reads(bytes(damaged))
+    assert found is None or expected is None or found == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import OperatorDef
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 TERMS = 256
 
@@ -51,6 +51,6 @@ def check(op: OperatorDef, inputs: Sequence[Any], opset: int, constants: Sequenc
     """AssertionError unless engines, reference and onnxruntime agree; the outputs."""
     assert_engines_match_reference(op, inputs, terms=TERMS, constants=constants)
     results = run_kernel(op, inputs, constants=constants)
-    for actual, expected in zip(results, witness(op, inputs, [np.float32] * len(op.output), opset)):
+    for actual, expected in zip(results, onnxruntime_outputs(op, inputs, [np.float32] * len(op.output), opset)):
         assert_close(actual, expected, terms=TERMS, magnitude=np.abs(expected).max(initial=0) + 3)
     return results

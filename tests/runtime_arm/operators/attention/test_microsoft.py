@@ -14,7 +14,7 @@ from runtime_arm.planning.cost import cost_of
 from runtime_arm.registry.schema import DataDependent, lookup
 from runtime_arm.registry.specs import TensorSpec
 from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 MICROSOFT = "com.microsoft"
 
@@ -114,7 +114,7 @@ def test_group_query_attention(seed: int) -> None:
     op, operands = grouped(seed)
     assert assert_engines_match_reference(op, operands, terms=TERMS, constants=[6]) == ["NUMPY"]
     results = run_kernel(op, operands, constants=[6])
-    expected = witness(op, operands, [np.float32] * 3)
+    expected = onnxruntime_outputs(op, operands, [np.float32] * 3)
     assert_close(results[0], expected[0], terms=TERMS, magnitude=np.abs(expected[0]).max() + 3)
     for actual, wanted in zip(results[1:], expected[1:]):
         for batch, end in enumerate(operands[5]):  # nothing is said about what lies behind
@@ -136,7 +136,9 @@ def test_keys_that_a_query_does_not_see_may_be_nan(bias: bool, window: int) -> N
     attributes = {"num_heads": 4, "kv_num_heads": 2, "local_window_size": window}
     op = operator("GroupQueryAttention", operands, ["y", "keys", "values"], MICROSOFT, attributes)
     assert assert_engines_match_reference(op, operands, terms=TERMS, constants=[6]) == ["NUMPY"]
-    y, theirs = (ran[0] for ran in (run_kernel(op, operands, "NUMPY", [6]), witness(op, operands, [np.float32] * 3)))
+    y, theirs = (
+        ran[0] for ran in (run_kernel(op, operands, "NUMPY", [6]), onnxruntime_outputs(op, operands, [np.float32] * 3))
+    )
     seeing = [row for row in range(12) if 7 < row < (12 if window < 0 else 10) and not (bias and row == 9)]
     assert np.isnan(y[0, [7, *seeing]]).all()
     assert np.isnan(theirs[0, seeing]).all()

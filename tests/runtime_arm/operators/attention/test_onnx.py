@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, OperatorError, ShapeError
 from runtime_arm.operators.attention import core
 from tests.runtime_arm.operators.attention.draws import TERMS, Draws, check, operator, trimmed
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -70,7 +70,7 @@ def test_rows_that_are_masked_throughout_are_0(causal: int, kind: str, operand: 
         operands[3] = np.where(operands[3], np.float32(0), np.float32(-np.inf))
     op = operator("Attention", operands, ["y"], "onnx", {"is_causal": causal})
     assert assert_engines_match_reference(op, operands, terms=TERMS) == ["NUMPY"]
-    (y,), (theirs,) = run_kernel(op, operands, "NUMPY"), witness(op, operands, [np.float32], 23)
+    (y,), (theirs,) = run_kernel(op, operands, "NUMPY"), onnxruntime_outputs(op, operands, [np.float32], 23)
     np.testing.assert_array_equal(y[:, :, 10:30], 0)
     finite = np.isfinite(theirs)
     assert finite[:, :, 10:30].all()

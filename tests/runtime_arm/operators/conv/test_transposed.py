@@ -1,4 +1,4 @@
-"""Transposed convolutions: the engine against the reference kernel, onnxruntime as a witness, refusals."""
+"""Transposed convolutions: the engine against the reference kernel, compared with onnxruntime, refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.engines.conv import im2col
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 def numbers(*shapes: Tuple[int, ...], dtype: Any = np.float32) -> List[Any]:
@@ -88,7 +88,7 @@ def test_engine_agrees_with_the_reference(problem: Tuple[OperatorDef, List[Any]]
 def test_onnx_attributes_mean_what_they_mean_to_onnxruntime(attributes: Any) -> None:
     op = OperatorDef.of("ConvTranspose", ["X", "W"], ["Y"], domain="onnx", **attributes)
     inputs = numbers((1, 2, 5, 6), (2, 3, 3, 3))
-    assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], terms=64)
+    assert_close(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, [np.float32])[0], terms=64)
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])

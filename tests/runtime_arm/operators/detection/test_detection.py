@@ -1,4 +1,4 @@
-"""Boxes, proposals, suppression: onnxruntime as a witness, worked examples, refusals."""
+"""Boxes, proposals, suppression: compared with onnxruntime, worked examples, refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.detection import tflite
 from runtime_arm.registry.schema import DataDependent, lookup
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 def detections(seed: int, batch: int = 2, classes: int = 3, count: int = 60) -> List[Any]:
@@ -29,7 +29,7 @@ def test_suppression_agrees_with_onnxruntime(seed: int, center: int) -> None:
     boxes, scores = detections(seed)
     inputs = [boxes, scores, np.array([9]), np.array([0.3], np.float32), np.array([0.2], np.float32)]
     op = OperatorDef.of("NonMaxSuppression", ["b", "s", "m", "i", "t"], ["Y"], domain="onnx", center_point_box=center)
-    assert_same(lookup(op).evaluate(op, inputs)[0], witness(op, inputs, ["i8"])[0])
+    assert_same(lookup(op).evaluate(op, inputs)[0], onnxruntime_outputs(op, inputs, ["i8"])[0])
 
 
 def test_equal_scores_are_taken_in_order_and_nothing_is_kept_by_default() -> None:

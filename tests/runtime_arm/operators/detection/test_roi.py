@@ -1,4 +1,4 @@
-"""Regions of interest: onnxruntime as a witness, identities, refusals."""
+"""Regions of interest: compared with onnxruntime, identities, refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 def regions(count: int) -> Any:
@@ -35,7 +35,7 @@ X = np.random.default_rng(1).standard_normal((2, 3, 12, 14)).astype(np.float32)
 def test_roi_align_agrees_with_onnxruntime(attributes: Any) -> None:
     op = OperatorDef.of("RoiAlign", ["X", "rois", "batch"], ["Y"], domain="onnx", **attributes)
     inputs = [X, regions(9), np.array([0, 1] * 4 + [0])]
-    assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0], terms=4096)
+    assert_close(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, [np.float32])[0], terms=4096)
 
 
 @pytest.mark.parametrize("samples", [0, 1, 2])
@@ -69,7 +69,7 @@ def test_pixels_that_are_not_finite_spoil_what_reads_them(mode: str, samples: in
     op = op.with_args(output_height=4, output_width=4)
     inputs = [x, boxes.astype(np.float32), np.arange(len(boxes)) % 2]
     assert assert_engines_match_reference(op, inputs, terms=4096) == ["PRODUCTS"]
-    (y,), (theirs,) = run_kernel(op, inputs), witness(op, inputs, [np.float32])
+    (y,), (theirs,) = run_kernel(op, inputs), onnxruntime_outputs(op, inputs, [np.float32])
     finite = np.isfinite(theirs)
     assert finite[:, 1].any()
     assert not finite[:, 1].all()
@@ -90,7 +90,7 @@ def test_regions_that_are_not_finite_have_no_number_of_samples(wrong: float) -> 
 def test_max_roi_pool_agrees_with_onnxruntime(scale: float) -> None:
     op = OperatorDef.of("MaxRoiPool", ["X", "rois"], ["Y"], domain="onnx", pooled_shape=[3, 4], spatial_scale=scale)
     inputs = [X, np.hstack([np.array([[0], [1], [1], [0]], np.float32), regions(4)])]
-    assert_close(run_kernel(op, inputs)[0], witness(op, inputs, [np.float32])[0])
+    assert_close(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, [np.float32])[0])
 
 
 def test_a_rotated_region_of_angle_0_is_an_ordinary_region() -> None:

@@ -1,4 +1,4 @@
-"""Resizing: NumPy, onnxruntime as a witness, engines against reference kernels, refusals."""
+"""Resizing: NumPy, compared with onnxruntime, engines against reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.errors import ArgumentError, ResourceError, ShapeError
 from runtime_arm.registry.schema import DataDependent
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 from tests.support.operands import caffe2, onnx, random
 
 MODES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"]
@@ -92,7 +92,7 @@ def test_resize_of_all_axes_by_numpy(shape: Any, height: float, width: float, mo
 def test_resize_agrees_with_onnxruntime(size: Any, mode: str, where: str) -> None:
     op = RESIZED.with_args(mode=mode, coordinate_transformation_mode=where)
     inputs = [random((1, 2, 10, 11)), None, None, np.array([1, 2, *size])]
-    (expected,) = witness(op, inputs, [np.float32])
+    (expected,) = onnxruntime_outputs(op, inputs, [np.float32])
     assert_close(run_kernel(op, inputs, constants=[3])[0], expected, terms=256, magnitude=np.abs(inputs[0]).max())
 
 

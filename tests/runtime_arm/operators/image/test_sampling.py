@@ -1,4 +1,4 @@
-"""GridSample, AffineGrid, DFT, STFT, mel weights: onnxruntime as a witness, identities, refusals."""
+"""GridSample, AffineGrid, DFT, STFT, mel weights: compared with onnxruntime, identities, refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 from tests.support.operands import onnx, random
 
 
@@ -20,7 +20,7 @@ from tests.support.operands import onnx, random
 def test_grid_sample_agrees_with_onnxruntime(mode: str, padding: str, corners: int) -> None:
     op = onnx("GridSample", "X grid", mode=mode, padding_mode=padding, align_corners=corners)
     inputs = [random((2, 3, 5, 4)), (1.5 * random((2, 6, 7, 2), 1)).clip(-3, 3)]
-    (expected,) = witness(op, inputs, [np.float32])
+    (expected,) = onnxruntime_outputs(op, inputs, [np.float32])
     assert_close(run_kernel(op, inputs)[0], expected, terms=256, magnitude=np.abs(inputs[0]).max())
 
 

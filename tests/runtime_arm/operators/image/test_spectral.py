@@ -11,12 +11,12 @@ from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.netdef import OperatorDef
 from tests.runtime_arm.operators.attention.draws import Draws, operator, trimmed
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 def check(op: OperatorDef, operands: List[Any], opset: int) -> None:
     constants = range(0 if op.type == "MelWeightMatrix" else 1, len(operands))
-    expected = witness(op, operands, [np.float32], opset)[0]
+    expected = onnxruntime_outputs(op, operands, [np.float32], opset)[0]
     assert_close(run_kernel(op, operands, constants=constants)[0], expected, terms=1000)
 
 

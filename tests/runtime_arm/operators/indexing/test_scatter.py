@@ -1,4 +1,4 @@
-"""Writing by index: onnxruntime as a witness, engines, refusals."""
+"""Writing by index: compared with onnxruntime, engines, refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.errors import OperatorError
 from runtime_arm.execution.workspace import Workspace
 from runtime_arm.netdef import NetDef, OperatorDef
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 @given(st.lists(st.integers(0, 4), max_size=6), st.sampled_from(["i4", "i8"]))
@@ -46,7 +46,9 @@ def test_reductions_agree_with_onnxruntime(type: str, reduction: str) -> None:
         indices = np.array([[[0], [-1]], [[2], [0]]] if reduction != "none" else [[[0], [-1]], [[2], [1]]])
     updates = draw.integers(1, 9, (2, 3) if type == "ScatterElements" else (2, 2, 3)).astype(np.float32)
     op = OperatorDef.of(type, ["X", "i", "u"], ["Y"], domain="onnx", reduction=reduction)
-    assert_same(run_kernel(op, [data, indices, updates])[0], witness(op, [data, indices, updates], ["f4"])[0])
+    assert_same(
+        run_kernel(op, [data, indices, updates])[0], onnxruntime_outputs(op, [data, indices, updates], ["f4"])[0]
+    )
 
 
 @pytest.mark.parametrize(

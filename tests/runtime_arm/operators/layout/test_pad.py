@@ -1,4 +1,4 @@
-"""Padding: Caffe2's rule as a loop, onnxruntime as a witness, engines, refusals."""
+"""Padding: Caffe2's rule as a loop, compared with onnxruntime, engines, refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from runtime_arm.errors import OperatorError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 PAD = OperatorDef.of("Pad", ["X", "pads"], ["Y"], domain="onnx")
 
@@ -39,7 +39,7 @@ def test_engines_agree(inputs: List[Any], mode: str) -> None:
 def test_negative_pads_remove_first_as_in_onnxruntime(mode: str, pads: List[int]) -> None:
     inputs = [np.arange(6, dtype=np.float32), np.array(pads)]
     op = PAD.with_args(mode=mode)
-    assert_same(run_kernel(op, inputs, "NUMPY", constants=(1,))[0], witness(op, inputs, ["f4"])[0])
+    assert_same(run_kernel(op, inputs, "NUMPY", constants=(1,))[0], onnxruntime_outputs(op, inputs, ["f4"])[0])
 
 
 def test_the_constant_may_be_computed() -> None:

@@ -16,7 +16,7 @@ from runtime_arm.machine import blas
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.linear import caffe2
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 sizes = st.integers(1, 7)
 MOST_TERMS = 20  # of a sum in the equations below
@@ -141,7 +141,7 @@ def test_other_einsums_are_left_to_the_reference_kernel(equation: str, shapes: A
     inputs = numbers(*shapes)
     assert supporting_engines(op, inputs) == []
     magnitude = np.einsum(equation, *map(np.abs, inputs))
-    (expected,) = witness(op, inputs, [np.float32])
+    (expected,) = onnxruntime_outputs(op, inputs, [np.float32])
     assert_close(run_kernel(op, inputs)[0], expected, terms=MOST_TERMS, magnitude=magnitude)
 
 

@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 X = np.array([[1, -2, 0], [0, 0, 0], [3, 4, -12]], np.float32)
 STRINGS = np.array([["b", "ü"], ["", "z"]], object)
@@ -51,14 +51,14 @@ def op_of(type: str, inputs: str = "X", **attributes: Any) -> OperatorDef:
     ids=str,
 )
 def test_answers_as_onnxruntime_does(op: OperatorDef, x: Any, dtype: Any) -> None:
-    (expected,) = witness(op, [x], [dtype])
+    (expected,) = onnxruntime_outputs(op, [x], [dtype])
     (y,) = lookup(op).evaluate(op, [x])
     assert_close(y, expected)
 
 
 def test_columns_of_strings_are_picked() -> None:
     op, columns = op_of("ArrayFeatureExtractor", "X I"), np.array([1], np.int64)
-    (expected,) = witness(op, [STRINGS, columns], [object])
+    (expected,) = onnxruntime_outputs(op, [STRINGS, columns], [object])
     (y,) = run_kernel(op, [STRINGS, columns])
     assert y.tolist() == expected.tolist()
 

@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 FEATURES = 4
 TRANSFORMS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]
@@ -30,7 +30,7 @@ def op_of(type: str, **attributes: Any) -> OperatorDef:
 
 
 def assert_answers_as_onnxruntime_does(op: OperatorDef, x: Any = X) -> None:
-    expected = witness(op, [x], [np.int64, np.float32] if len(op.output) == 2 else [np.float32])
+    expected = onnxruntime_outputs(op, [x], [np.int64, np.float32] if len(op.output) == 2 else [np.float32])
     for ours, theirs in zip(lookup(op).evaluate(op, [x]), expected):
         assert_close(ours, theirs, terms=FEATURES)
 

@@ -15,7 +15,7 @@ from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
 from tests.support.exact import assert_same
 from tests.support.forests import EVERY_MODE, forest, rows
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 TERMS = 4  # of a sum: three trees and a base value
 MODES = {"LEQ": EVERY_MODE[:1], "LT": EVERY_MODE[1:2], "GT and LEQ": ("BRANCH_GT", "BRANCH_LEQ"), "all": EVERY_MODE}
@@ -62,7 +62,7 @@ def test_regressors_answer_as_onnxruntime_does(seed: int, modes: Any, missing: b
         n_targets=targets, aggregate_function=reduce, post_transform=transform, base_values=base, **attributes
     )
     x = rows(random, 40, missing=missing)
-    (expected,) = witness(op, [x], [np.float32])
+    (expected,) = onnxruntime_outputs(op, [x], [np.float32])
     assert_close(lookup(op).evaluate(op, [x])[0], expected, terms=TERMS)
     assert_engines_match_reference(op, [x])
 
@@ -75,7 +75,7 @@ def test_a_leaf_may_give_several_weights_to_one_target(targets: int, reduce: str
     attributes = {name.replace("class_", "target_"): value for name, value in stump(weights).items()}
     op = regressor(n_targets=targets, aggregate_function=reduce, **attributes)
     x = np.array([[-1], [1]], np.float32)
-    (expected,) = witness(op, [x], [np.float32])
+    (expected,) = onnxruntime_outputs(op, [x], [np.float32])
     np.testing.assert_array_equal(lookup(op).evaluate(op, [x])[0], expected)
     assert_engines_match_reference(op, [x])
 
@@ -88,7 +88,7 @@ def test_classifiers_answer_as_onnxruntime_does(transform: str, strings: bool, m
     labels: Dict[str, Any] = {"classlabels_strings": ["a", "ü", "c"]} if strings else {"classlabels_int64s": [7, 3, 5]}
     op = classifier(post_transform=transform, **labels, **forest(random, "class", 3, modes=modes))
     x = rows(random, 40)
-    chosen, scores = witness(op, [x], [object if strings else np.int64, np.float32])
+    chosen, scores = onnxruntime_outputs(op, [x], [object if strings else np.int64, np.float32])
     ours = lookup(op).evaluate(op, [x])
     assert [text.decode() for text in ours[0]] == list(chosen) if strings else ours[0].tolist() == chosen.tolist()
     assert_close(ours[1], scores, terms=TERMS)
@@ -105,7 +105,7 @@ def test_one_score_for_two_classes_answers_as_onnxruntime_does(
     attributes = stump([(1, target, low), (2, target, 0.75)], classlabels_int64s=[4, 9], post_transform=transform)
     op = classifier(**attributes, **({"base_values": base} if base else {}))
     x = np.array([[-1], [0], [1]], np.float32)
-    chosen, scores = witness(op, [x], [np.int64, np.float32])
+    chosen, scores = onnxruntime_outputs(op, [x], [np.int64, np.float32])
     ours = lookup(op).evaluate(op, [x])
     assert ours[0].tolist() == chosen.tolist()
     assert_close(ours[1], scores, terms=2)
@@ -132,7 +132,7 @@ def test_two_scores_for_two_classes_answer_as_onnxruntime_does(
         labels: Dict[str, Any] = {"classlabels_strings": ["a", "b"]} if strings else {"classlabels_int64s": [4, 9]}
         bases = {"base_values": base} if base else {}
         op = classifier(**stump(weights, post_transform=transform, **bases, **labels))
-        chosen, scores = witness(op, [x], [object if strings else np.int64, np.float32])
+        chosen, scores = onnxruntime_outputs(op, [x], [object if strings else np.int64, np.float32])
         ours = lookup(op).evaluate(op, [x])
         assert [text.decode() for text in ours[0]] == list(chosen) if strings else ours[0].tolist() == chosen.tolist()
         assert_close(ours[1], scores, terms=3, amplification=PROBIT if transform == "PROBIT" else 1.0)
@@ -156,7 +156,7 @@ def test_rows_without_a_weight_for_a_class_answer_as_in_onnxruntime(weights: Any
     bases = {"base_values": base} if base else {}
     op = classifier(**stump(weights, post_transform=transform, classlabels_int64s=[4, 9], **bases))
     x = np.array([[-1], [0], [1]], np.float32)
-    chosen, scores = witness(op, [x], [np.int64, np.float32])
+    chosen, scores = onnxruntime_outputs(op, [x], [np.int64, np.float32])
     ours = lookup(op).evaluate(op, [x])
     assert ours[0].tolist() == chosen.tolist()
     assert_close(ours[1], scores, terms=2)

@@ -1,4 +1,4 @@
-"""Pools: engines against the reference kernels, onnxruntime as a witness, refusals."""
+"""Pools: engines against the reference kernels, compared with onnxruntime, refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime_arm.engines.pool import pooling
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from tests.support.allocation import NUMPY_NBYTES, allocated_nbytes
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 
 def numbers(seed: int, *shape: int, dtype: Any = np.float32) -> Any:
@@ -90,7 +90,7 @@ def test_infinities_and_windows_without_a_pixel() -> None:
 def test_indices_agree_with_onnxruntime(attributes: Any) -> None:
     x = numbers(1, 2, 3, 9, 8)
     op = OperatorDef.of("MaxPool", ["X"], ["Y", "I"], domain="onnx", **attributes)
-    expected = witness(op, [x], [np.float32, np.int64])
+    expected = onnxruntime_outputs(op, [x], [np.float32, np.int64])
     for actual, wanted in zip(run_kernel(op, [x]), expected):
         np.testing.assert_array_equal(actual, wanted)
     assert supporting_engines(op, [x]) == []

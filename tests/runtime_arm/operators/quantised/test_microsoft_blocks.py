@@ -11,7 +11,7 @@ from device_tests.suite.kernels import assert_engines_match_reference, run_kerne
 from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 DOMAIN = "com.microsoft"
 
@@ -43,7 +43,7 @@ def test_mat_mul_n_bits(bits: int, shape: tuple[int, ...], depth: int, columns: 
     op, operands = product(bits, shape, depth, columns, zero)
     assert assert_engines_match_reference(op, operands, constants=[1, 2, 3], terms=40 * depth) == ["NUMPY"]
     if shape:
-        expected = witness(op, operands, [np.float32])[0]
+        expected = onnxruntime_outputs(op, operands, [np.float32])[0]
         assert_close(run_kernel(op, operands)[0], expected, terms=40 * depth)
 
 
@@ -53,7 +53,7 @@ def test_bias_and_zero_points_that_are_floats(bits: int) -> None:
     operands += [None, np.linspace(-9, 9, 9, dtype=np.float32)]
     op = op.replace(input=(*op.input, "", "bias"))
     assert assert_engines_match_reference(op, operands, constants=[1, 2, 3, 5], terms=4000) == ["NUMPY"]
-    assert_close(run_kernel(op, operands)[0], witness(op, operands, [np.float32])[0], terms=4000)
+    assert_close(run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, [np.float32])[0], terms=4000)
 
 
 def test_half_precision() -> None:
@@ -67,7 +67,7 @@ def test_blocks_in_another_order() -> None:
     groups = np.random.default_rng(0).permutation(np.arange(64) // 16).astype(np.int32)
     op = op.replace(input=(*op.input, "groups"))
     assert supporting_engines(op, [*operands, groups], constants=[1, 2, 3, 4]) == []
-    expected = witness(op, [*operands, groups], [np.float32])[0]
+    expected = onnxruntime_outputs(op, [*operands, groups], [np.float32])[0]
     assert_close(run_kernel(op, [*operands, groups])[0], expected, terms=4000)
 
 
@@ -92,7 +92,7 @@ def test_gather_block_quantized(bits: int, zero: bool, shape: tuple[int, ...]) -
     points: Optional[Any] = rng.integers(0, 256, (9, 4 * bits // 8)).astype(np.uint8) if zero else None
     operands = [data, indices, scales, *([points] if zero else [])]
     op = operator("GatherBlockQuantized", operands, bits=bits, block_size=16)
-    expected = witness(op.replace(input=op.input), operands, [np.float32])[0]
+    expected = onnxruntime_outputs(op.replace(input=op.input), operands, [np.float32])[0]
     assert_close(run_kernel(op, operands)[0], expected, terms=2)
 
 

@@ -12,7 +12,7 @@ from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.schema import lookup
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 DTYPES = ["uint8", "int8"]
 
@@ -64,14 +64,14 @@ def test_binary(type: str, dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -
         op = operator(type, operands)
         assert assert_engines_match_reference(op, operands, constants=[1, 2, 4, 5, 6, 7]) == ["NUMPY"]
         # with AVX2 onnxruntime uses fused multiply-add in QLinearAdd, which changes a few ties in a million
-        expected, share = witness(op, operands, [dtype])[0], 1e-4 if type == "QLinearAdd" else 0
+        expected, share = onnxruntime_outputs(op, operands, [dtype])[0], 1e-4 if type == "QLinearAdd" else 0
         assert_within_a_step(run_kernel(op, operands)[0], expected, share)
 
 
 def test_left_out_zero_points_are_zero() -> None:
     operands = binary_operands(0, "QLinearAdd", "int8", (50,), (50,))
     operands[2] = operands[5] = operands[7] = np.int8(0)
-    expected = witness(operator("QLinearAdd", operands), operands, ["int8"])[0]
+    expected = onnxruntime_outputs(operator("QLinearAdd", operands), operands, ["int8"])[0]
     operands[2] = operands[5] = None  # onnxruntime crashes on these
     np.testing.assert_array_equal(run_kernel(operator("QLinearAdd", operands[:7]), operands[:7])[0], expected)
 
@@ -87,7 +87,7 @@ def test_unary(type: str, dtype: str, shape: tuple[int, ...]) -> None:
         operands = [eight_bits(rng, dtype, *shape), x_scale, eight_bits(rng, dtype), y_scale, eight_bits(rng, dtype)]
         op = operator(type, operands, **arguments)
         assert assert_engines_match_reference(op, operands, constants=[1, 2, 3, 4]) == ["NUMPY"]
-        np.testing.assert_array_equal(run_kernel(op, operands)[0], witness(op, operands, [dtype])[0])
+        np.testing.assert_array_equal(run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, [dtype])[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -100,7 +100,7 @@ def test_where(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     condition = np.asarray(rng.integers(0, 2, shapes[0]) == 1)
     operands = [condition, x, np.float32(0.2), zeros[0], y, np.float32(0.3), zeros[1], np.float32(0.25), zeros[2]]
     op = operator("QLinearWhere", operands)
-    np.testing.assert_array_equal(run_kernel(op, operands)[0], witness(op, operands, [dtype])[0])
+    np.testing.assert_array_equal(run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, [dtype])[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -122,7 +122,7 @@ def test_concat(dtype: str, axis: int, shapes: List[tuple[int, ...]]) -> None:
     constants = [i for i in range(len(fed)) if i < 2 or i % 3 != 2]
     assert assert_engines_match_reference(op, fed, constants=constants) == ["NUMPY"]
     assert supporting_engines(op, fed, constants[1:]) == []
-    np.testing.assert_array_equal(run_kernel(op, fed)[0], witness(op, fed, [dtype])[0])
+    np.testing.assert_array_equal(run_kernel(op, fed)[0], onnxruntime_outputs(op, fed, [dtype])[0])
 
 
 Q, ZERO = np.zeros((2, 3), np.uint8), np.zeros((), np.uint8)

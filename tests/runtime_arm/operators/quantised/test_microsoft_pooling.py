@@ -12,7 +12,7 @@ from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
 from tests.runtime_arm.operators.quantised.test_microsoft_elementwise import assert_within_a_step, eight_bits, operator
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 DTYPES = ["uint8", "int8"]
 
@@ -49,7 +49,7 @@ def test_average_pool(name: str, dtype: str) -> None:
         operands = operands_of(seed, dtype, *shape)
         op = operator("QLinearAveragePool", operands, **arguments)
         assert assert_engines_match_reference(op, operands, constants=[1, 2, 3, 4]) == ["NUMPY"]
-        np.testing.assert_array_equal(run_kernel(op, operands)[0], witness(op, operands, [dtype])[0])
+        np.testing.assert_array_equal(run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, [dtype])[0])
 
 
 @pytest.mark.parametrize("name", ["2x2", "3x3 padded", "whole image"])
@@ -58,7 +58,7 @@ def test_average_pool_with_channels_last(name: str) -> None:
     operands = operands_of(1, "uint8", *shape)
     operands[0] = np.ascontiguousarray(np.moveaxis(operands[0], 1, -1))
     op = operator("QLinearAveragePool", operands, channels_last=1, **arguments)
-    np.testing.assert_array_equal(run_kernel(op, operands)[0], witness(op, operands, ["uint8"])[0])
+    np.testing.assert_array_equal(run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, ["uint8"])[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -70,7 +70,7 @@ def test_global_average_pool(dtype: str, shape: tuple[int, ...], channels_last: 
         op = operator("QLinearGlobalAveragePool", operands, channels_last=channels_last)
         assert_engines_match_reference(op, operands, constants=[1, 2, 3, 4])
         y = run_kernel(op, operands)[0]
-        np.testing.assert_array_equal(y, witness(op, operands, [dtype])[0].reshape(y.shape))
+        np.testing.assert_array_equal(y, onnxruntime_outputs(op, operands, [dtype])[0].reshape(y.shape))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -91,9 +91,9 @@ def test_reduce_mean_is_that_of_the_reals(dtype: str, arguments: Dict[str, Any],
         dequantize = OperatorDef.of("DequantizeLinear", "xsz", "y", domain="onnx")
         quantize = OperatorDef.of("QuantizeLinear", "xsz", "y", domain="onnx")
         reduce = OperatorDef.of("ReduceMean", "x", "y", domain="onnx", **arguments)
-        reals = witness(dequantize, [x, x_scale, x_zero], ["float32"])[0]
-        means = witness(reduce, [reals], ["float32"], opset=13)[0]
-        expected = witness(quantize, [means, y_scale, y_zero], [dtype])[0]
+        reals = onnxruntime_outputs(dequantize, [x, x_scale, x_zero], ["float32"])[0]
+        means = onnxruntime_outputs(reduce, [reals], ["float32"], opset=13)[0]
+        expected = onnxruntime_outputs(quantize, [means, y_scale, y_zero], [dtype])[0]
         y = run_kernel(op, operands)[0]
         assert y.shape == shape
         assert_within_a_step(y, expected, 0.02)
@@ -107,7 +107,7 @@ def test_softmax(dtype: str, opset: int, axis: int) -> None:
         operands[3], operands[4] = np.float32(1 / 256), np.array(np.iinfo(dtype).min, dtype)
         op = operator("QLinearSoftmax", operands, opset=opset, axis=axis)
         assert assert_engines_match_reference(op, operands, constants=[1, 2, 3, 4]) == ["NUMPY"]
-        y, expected = run_kernel(op, operands)[0], witness(op, operands, [dtype])[0]
+        y, expected = run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, [dtype])[0]
         largest = y == np.iinfo(dtype).max  # in onnxruntime, a share of 1 wraps around in int8
         assert_within_a_step(y[~largest], expected[~largest])
 

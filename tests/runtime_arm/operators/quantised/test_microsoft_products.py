@@ -12,7 +12,7 @@ from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.registry.schema import lookup
 from tests.runtime_arm.operators.quantised.test_microsoft_elementwise import eight_bits, operator
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 TYPES = [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]
 
@@ -55,7 +55,7 @@ def test_qgemm(types: tuple[str, str], shape: tuple[int, int, int], per_column: 
     engines = assert_engines_match_reference(op, operands, constants=constants)
     assert engines == ([] if c == "all" and shape[0] > 1 else ["INT8"])
     y = run_kernel(op, operands)[0]
-    assert_close(y, witness(op, operands, [y.dtype])[0])
+    assert_close(y, onnxruntime_outputs(op, operands, [y.dtype])[0])
 
 
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 1), (1, 0), (1, 1)])
@@ -95,7 +95,7 @@ def test_matmul_integer_to_float(types: tuple[str, str], a: tuple[int, ...], b: 
     magnitude = float(np.abs(y).max()) + 4
     for constants in ([1, 2, 3, 4, 5, 6], [1, 3, 5, 6], []):
         assert assert_engines_match_reference(op, operands, constants=constants, magnitude=magnitude) == ["INT8"]
-    assert_close(y, witness(op, operands, ["float32"])[0], magnitude=magnitude)
+    assert_close(y, onnxruntime_outputs(op, operands, ["float32"])[0], magnitude=magnitude)
 
 
 @pytest.mark.parametrize("b_dtype", ["uint8", "int8"])
@@ -117,7 +117,7 @@ def test_dynamic_quantize_matmul(b_dtype: str, a: tuple[int, ...], b: tuple[int,
     magnitude = float(np.abs(y).max()) + 4
     for constants in ([1, 2, 3, 4], [1], []):
         assert assert_engines_match_reference(op, operands, constants=constants, magnitude=magnitude) == ["INT8"]
-    assert_close(y, witness(op, operands, ["float32"])[0], magnitude=magnitude)
+    assert_close(y, onnxruntime_outputs(op, operands, ["float32"])[0], magnitude=magnitude)
 
 
 def test_dynamic_quantize_matmul_of_zeros() -> None:
@@ -130,7 +130,7 @@ def test_dynamic_quantize_matmul_of_zeros() -> None:
 def test_dynamic_quantize_matmul_of_no_rows() -> None:
     operands = [np.zeros((0, 3), np.float32), np.ones((3, 2), np.int8), np.ones((), np.float32)]
     op = operator("DynamicQuantizeMatMul", operands)
-    assert run_kernel(op, operands)[0].shape == witness(op, operands, ["float32"])[0].shape == (0, 2)
+    assert run_kernel(op, operands)[0].shape == onnxruntime_outputs(op, operands, ["float32"])[0].shape == (0, 2)
     assert_engines_match_reference(op, operands, constants=[1, 2])
 
 

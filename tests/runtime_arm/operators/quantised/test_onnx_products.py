@@ -1,4 +1,4 @@
-"""QLinearConv, ConvInteger, QLinearMatMul, MatMulInteger: onnxruntime as a witness, engines, refusals."""
+"""QLinearConv, ConvInteger, QLinearMatMul, MatMulInteger: compared with onnxruntime, engines, refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime_arm.engines.integers.arithmetic import EXACT, choose_arithmetic
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.schema import lookup
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 WEIGHTS = range(1, 9)  # all operands but the first are constants
 
@@ -90,7 +90,7 @@ def test_qlinear_conv(name: str, x_dtype: str, w_dtype: str, y_dtype: str) -> No
     assert expected.std() > 5
     engines = assert_engines_match_reference(op, operands, constants=WEIGHTS)
     assert engines == ["INT8_DEPTHWISE", "INT8"] if name.endswith(" depthwise") else ["INT8"]
-    np.testing.assert_array_equal(expected, witness(op, operands, [y_dtype])[0])
+    np.testing.assert_array_equal(expected, onnxruntime_outputs(op, operands, [y_dtype])[0])
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -102,7 +102,7 @@ def test_conv_integer(name: str, zero_points: int) -> None:
     op = OperatorDef.of("ConvInteger", ["x", "w", "x_zero", "w_zero"][: len(inputs)], ["y"], domain="onnx", **arguments)
     for constants in ([1, 2, 3], [1, 3]):  # the input's zero point may be computed
         assert "INT8" in assert_engines_match_reference(op, inputs, constants=constants)
-    np.testing.assert_array_equal(run_kernel(op, inputs)[0], witness(op, inputs, ["int32"])[0])
+    np.testing.assert_array_equal(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, ["int32"])[0])
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_qlinear_matmul(a: tuple[int, ...], b: tuple[int, ...], a_dtype: str, b_
     ]
     for constants in (WEIGHTS, [1, 2, 4, 5, 6, 7]):
         assert assert_engines_match_reference(qlinear_matmul(), operands, constants=constants) == ["INT8"]
-    expected = witness(qlinear_matmul(), operands, [a_dtype])[0]
+    expected = onnxruntime_outputs(qlinear_matmul(), operands, [a_dtype])[0]
     np.testing.assert_array_equal(run_kernel(qlinear_matmul(), operands)[0], expected)
 
 

@@ -1,4 +1,4 @@
-"""QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: onnxruntime as a witness, engines, refusals."""
+"""QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: compared with onnxruntime, engines, refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.netdef.dtypes import FLOAT, FLOAT16, INT8, INT16
 from runtime_arm.registry.blocks import BLOCK
 from runtime_arm.registry.schema import lookup
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 DTYPES = ["uint8", "int8", "uint16", "int16"]
 
@@ -75,10 +75,10 @@ def test_quantize_as_onnxruntime(dtype: str, domain: str) -> None:
         zero_point = rng.integers(0, 100, scale.shape).astype(dtype)
         axis = {"axis": 1} if per_axis or domain == "onnx" else {}
         op, inputs = quantize(domain=domain, **axis), [reals(5, 3, 5, 400), np.asarray(scale), zero_point]
-        np.testing.assert_array_equal(run_kernel(op, inputs)[0], witness(op, inputs, [dtype])[0])
+        np.testing.assert_array_equal(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, [dtype])[0])
         values = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (3, 5, 400)).astype(dtype)
         op, inputs = dequantize(domain=domain, **axis), [values, np.asarray(scale), zero_point]
-        np.testing.assert_array_equal(run_kernel(op, inputs)[0], witness(op, inputs, ["float32"])[0])
+        np.testing.assert_array_equal(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, ["float32"])[0])
 
 
 @pytest.mark.parametrize("block", [2, 3, 4])
@@ -89,9 +89,9 @@ def test_blocked_as_onnxruntime(block: int) -> None:
     zero_point = rng.integers(0, 200, scale.shape).astype(np.uint8)
     op = quantize(axis=-2, block_size=block)
     y = run_kernel(op, [x, scale, zero_point])[0]
-    np.testing.assert_array_equal(y, witness(op, [x, scale, zero_point], ["uint8"])[0])
+    np.testing.assert_array_equal(y, onnxruntime_outputs(op, [x, scale, zero_point], ["uint8"])[0])
     op, inputs = dequantize(axis=1, block_size=block), [y, scale, zero_point]
-    np.testing.assert_array_equal(run_kernel(op, inputs)[0], witness(op, inputs, ["float32"])[0])
+    np.testing.assert_array_equal(run_kernel(op, inputs)[0], onnxruntime_outputs(op, inputs, ["float32"])[0])
 
 
 def test_nan_becomes_the_lowest_integer_in_every_engine() -> None:
@@ -117,7 +117,7 @@ def test_output_dtype_and_precision_name_types_by_caffe2s_numbers() -> None:
 def test_dynamic_quantisation_as_onnxruntime(values: List[float]) -> None:
     op = OperatorDef.of("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero_point"], domain="onnx")
     x = np.array(values, np.float32)
-    for actual, expected in zip(run_kernel(op, [x]), witness(op, [x], ["uint8", "float32", "uint8"])):
+    for actual, expected in zip(run_kernel(op, [x]), onnxruntime_outputs(op, [x], ["uint8", "float32", "uint8"])):
         np.testing.assert_array_equal(actual, expected)
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
 
@@ -126,7 +126,7 @@ def test_dynamic_quantisation_of_a_large_blob() -> None:
     op = OperatorDef.of("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero_point"], domain="onnx")
     x = np.random.default_rng(7).standard_normal((3, BLOCK)).astype(np.float32)
     assert assert_engines_match_reference(op, [x]) == ["NUMPY"]
-    for actual, expected in zip(run_kernel(op, [x]), witness(op, [x], ["uint8", "float32", "uint8"])):
+    for actual, expected in zip(run_kernel(op, [x]), onnxruntime_outputs(op, [x], ["uint8", "float32", "uint8"])):
         np.testing.assert_array_equal(actual, expected)
 
 

@@ -14,7 +14,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.recurrent.microsoft import rounded
 from runtime_arm.operators.recurrent.microsoft_kernels import rounder
 from tests.runtime_arm.operators.attention.draws import Draws
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 WEIGHTS = [1, 2, 3, 8, 9, 10, 11]
 RECURRENCE = 8.0  # rounding errors of a state propagate to the next steps, damped by gates below 1
@@ -50,14 +50,14 @@ def layer(draw: Draws, batch: int, steps: Sequence[int] = (1, 5), sizes: Sequenc
 def test_dynamic_quantize_lstm(seed: int) -> None:
     """One sequence: of several, onnxruntime rounds the hidden states together or apart, as its threads have it."""
     op, operands = layer(Draws(seed), 1)
-    for actual, expected in zip(run_kernel(op, operands), witness(op, operands, [np.float32] * 3)):
+    for actual, expected in zip(run_kernel(op, operands), onnxruntime_outputs(op, operands, [np.float32] * 3)):
         np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_several_sequences(seed: int) -> None:
     op, operands = layer(Draws(seed), 3)
-    for actual, expected in zip(run_kernel(op, operands), witness(op, operands, [np.float32] * 3)):
+    for actual, expected in zip(run_kernel(op, operands), onnxruntime_outputs(op, operands, [np.float32] * 3)):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=HYBRID_STATE)
 
 

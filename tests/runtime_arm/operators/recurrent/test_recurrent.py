@@ -1,4 +1,4 @@
-"""Recurrent layers and units: onnxruntime as a witness, engines against reference kernels, refusals."""
+"""Recurrent layers and units: compared with onnxruntime, engines against reference kernels, refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.execution.executor import Executor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.operators.recurrent.unrolled import panel_columns
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 from tests.support.operands import caffe2, onnx, random
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -145,7 +145,7 @@ def against_onnxruntime(type: str, lengths: Any, peepholes: bool = False, **argu
         inputs[4] = np.array(lengths, np.int32)
     if peepholes:
         inputs[7] = random((len(inputs[1]), 18), 9) / 8
-    expected = witness(op, inputs, [np.float32] * len(op.output))
+    expected = onnxruntime_outputs(op, inputs, [np.float32] * len(op.output))
     for actual, wanted in zip(run_kernel(op, inputs), expected):
         assert_close(actual, wanted, terms=16, amplification=RECURRENCE)
 

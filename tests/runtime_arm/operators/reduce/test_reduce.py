@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel
 from runtime_arm.errors import ArgumentError, ShapeError
 from runtime_arm.registry.schema import DataDependent
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 from tests.support.operands import caffe2, onnx, random
 
 PARTIAL = ("ReduceFrontSum", "ReduceFrontMean", "ReduceFrontMax", "ReduceBackSum", "ReduceBackMean", "ReduceBackMax")
@@ -102,7 +102,7 @@ def test_reductions_over_no_elements(type: str, of_caffe2: float, of_onnx: float
 
 @pytest.mark.parametrize(("type", "of_onnx"), [(type, of_onnx) for type, _, of_onnx in NOTHING])
 def test_onnxruntime_reduces_no_elements_to_the_same(type: str, of_onnx: float) -> None:
-    (y,) = witness(onnx(type, "X axes"), [np.zeros((0, 3), np.float32), np.array([0])], [np.float32])
+    (y,) = onnxruntime_outputs(onnx(type, "X axes"), [np.zeros((0, 3), np.float32), np.array([0])], [np.float32])
     np.testing.assert_array_equal(y, np.full((1, 3), of_onnx, np.float32))
 
 

@@ -15,7 +15,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.text.linear_matching import FEW_CHOICES, LinearExpression, linear_expression
 from runtime_arm.operators.text.onnx import expression
 from runtime_arm.registry.schema import lookup
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 HOSTILE = [
     "(a*)*b",
@@ -37,7 +37,7 @@ def matches(pattern: str) -> OperatorDef:
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_patterns_that_take_python_exponential_time_match_as_in_onnxruntime(pattern: str) -> None:
     texts = np.array(LONG, object)
-    (wanted,) = witness(matches(pattern), [texts], [np.bool_])
+    (wanted,) = onnxruntime_outputs(matches(pattern), [texts], [np.bool_])
     op = matches(pattern)
     assert isinstance(expression(op, pattern), LinearExpression)
     assert lookup(op).evaluate(op, [texts])[0].tolist() == wanted.tolist()
@@ -72,7 +72,7 @@ def test_what_is_empty_is_repeated_once(pattern: str) -> None:
 
 def test_an_empty_text_has_no_bound_of_a_word() -> None:
     texts = np.array(["", "a"], object)
-    (wanted,) = witness(matches(r"\B"), [texts], [np.bool_])
+    (wanted,) = onnxruntime_outputs(matches(r"\B"), [texts], [np.bool_])
     assert lookup(matches("")).evaluate(matches(r"\B"), [texts])[0].tolist() == wanted.tolist() == [True, False]
 
 

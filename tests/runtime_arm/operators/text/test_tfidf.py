@@ -11,7 +11,7 @@ from device_tests.suite.kernels import run_kernel
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array, OperatorDef
 from tests.support.exact import assert_same
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 from tests.support.operands import onnx
 
 POOL: Dict[str, Any] = {
@@ -51,7 +51,7 @@ def test_counts_n_grams_of_strings_as_onnxruntime_does() -> None:
     pool = ["a", "ü", "", "b", "a", "b", "ü", "a"]
     op = vectorizer(pool_strings=pool, ngram_indexes=[0, 1, 2, 3, 4, 5]).with_args(pool_int64s=None)
     x = np.array([["a", "b", "ü", "a", ""], ["c", "a", "c", "b", "b"]], object)
-    (expected,) = witness(op, [x], [np.float32])
+    (expected,) = onnxruntime_outputs(op, [x], [np.float32])
     held = np.array([[text.encode() for text in row] for row in x], object)
     assert_same(run_kernel(op, [held])[0], expected)
     assert expected[:, 4:].any()

@@ -12,7 +12,7 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from tests.support.onnx_nodes import witness
+from tests.support.onnx_nodes import onnxruntime_outputs
 
 TEXTS = ["this is, a test", "éàü x_1", "", " lead  two "]
 FORMS = [
@@ -50,7 +50,7 @@ def tokens(op: OperatorDef, texts: Any) -> Any:
 @pytest.mark.parametrize("texts", [TEXTS, [TEXTS[:2], TEXTS[2:]], ["", ""]], ids=["row", "matrix", "empty"])
 def test_tokens_are_those_of_onnxruntime(attributes: Any, texts: Any) -> None:
     op = tokenizer(**attributes)
-    (wanted,) = witness(op, [np.array(texts, object)], [object])
+    (wanted,) = onnxruntime_outputs(op, [np.array(texts, object)], [object])
     found = tokens(op, texts)
     assert (found.shape, found.tolist()) == (wanted.shape, wanted.tolist())
 

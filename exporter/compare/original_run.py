@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Container, Mapping, Optional, Sequence
 
-from exporter.common.evidence import Evidence
-from exporter.common.reference import reference_evidence
+from exporter.common.original_run import OriginalRun
+from exporter.common.reference_run import run_reference
 from exporter.doors import as_file, entered
 from exporter.formats import format_of
 from runtime_arm.files import AnyPath
@@ -21,16 +21,20 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.places import is_pair
 
 
-def witness(paths: Sequence[AnyPath], feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> Evidence:
+def run_original(
+    paths: Sequence[AnyPath], feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None
+) -> OriginalRun:
     """Runs the model in these files, or a pair, on inputs by the pair's names.
 
     blobs: the wanted ones; a runtime for which others cost memory may leave these out. MissingDependency, saying what
     to install, if the runtime is missing; ExportError if it refuses the model.
     """
     if len(paths) == 1 and is_pair(paths[0]):
-        return reference_evidence(Pair.load(paths[0]), feeds)
+        return run_reference(Pair.load(paths[0]), feeds)
     inside = entered(paths)
     if len(inside) == 1:
-        evidence: Evidence = as_file(inside[0], lambda files: format_of(files, "compare").witness(files, feeds, blobs))
-        return evidence
-    return format_of(paths, "compare").witness(paths, feeds, blobs)
+        original: OriginalRun = as_file(
+            inside[0], lambda files: format_of(files, "compare").run_original(files, feeds, blobs)
+        )
+        return original
+    return format_of(paths, "compare").run_original(paths, feeds, blobs)

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from exporter.common.evidence import Evidence, Seen
+from exporter.common.original_run import OriginalBlob, OriginalRun
 from runtime_arm.errors import ExportError, first_line
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
 
 
-def onnx_evidence(path: AnyPath, feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> Evidence:
+def run_onnx(path: AnyPath, feeds: Mapping[str, Array], blobs: Optional[Container[str]] = None) -> OriginalRun:
     """Every node's outputs, or those among ``blobs`` and the graph's, computed without onnxruntime's optimisations."""
     try:
         proto = onnx.load(os.fspath(path))
@@ -37,5 +37,5 @@ def onnx_evidence(path: AnyPath, feeds: Mapping[str, Array], blobs: Optional[Con
         raise ExportError(f"{os.fspath(path)}: onnxruntime refuses it: {first_line(error)}") from error
     found: Dict[str, Array] = dict(zip([*computed, *declared], values))
     order = [name for node in proto.graph.node for name in node.output if name in found]
-    shown = [Seen(name, name, found[name]) for name in order if isinstance(found[name], np.ndarray)]
-    return Evidence(f"onnxruntime {onnxruntime.__version__}", shown)
+    shown = [OriginalBlob(name, name, found[name]) for name in order if isinstance(found[name], np.ndarray)]
+    return OriginalRun(f"onnxruntime {onnxruntime.__version__}", shown)

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional
 import numpy as np
 
 from exporter.caffe.export import from_caffe
-from exporter.common.evidence import Evidence, Seen
+from exporter.common.original_run import OriginalBlob, OriginalRun
 from runtime_arm.errors import ExportError, MissingDependency, first_line
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
@@ -16,7 +16,7 @@ from runtime_arm.netdef import Array
 _INSTALL = "pip install 'armnet[caffe]'"
 
 
-def caffe_evidence(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, feeds: Mapping[str, Array]) -> Evidence:
+def run_caffe(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, feeds: Mapping[str, Array]) -> OriginalRun:
     """The first top of every layer that OpenCV computes."""
     cv2 = _opencv()
     net = from_caffe(prototxt, caffemodel).predict_net
@@ -35,8 +35,8 @@ def caffe_evidence(prototxt: AnyPath, caffemodel: Optional[AnyPath] = None, *, f
         raise ExportError(f"{os.fspath(prototxt)}: OpenCV {cv2.__version__} refuses it: {first_line(error)}") from error
     finally:
         logging.setLogLevel(level)
-    seen = [Seen(layer, tops[layer], values[layer]) for layer in layers if layer in tops]
-    return Evidence(f"OpenCV {cv2.__version__}", seen)
+    blobs = [OriginalBlob(layer, tops[layer], values[layer]) for layer in layers if layer in tops]
+    return OriginalRun(f"OpenCV {cv2.__version__}", blobs)
 
 
 def _opencv() -> Any:

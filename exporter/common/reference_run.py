@@ -1,4 +1,4 @@
-"""Runs a pair by armnet's own reference kernels: the evidence for formats that no other runtime can run."""
+"""Runs a pair by armnet's own reference kernels: the original run of formats that no other runtime can run."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Mapping
 
 import numpy as np
 
-from exporter.common.evidence import Evidence, Seen
+from exporter.common.original_run import OriginalBlob, OriginalRun
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.kernel import REFERENCE
 
 
-def reference_evidence(pair: Pair, feeds: Mapping[str, Array]) -> Evidence:
+def run_reference(pair: Pair, feeds: Mapping[str, Array]) -> OriginalRun:
     """Every blob of a pair, each computed by its operator's reference kernel."""
     net = by_definition(pair.predict_net)
     names = list(dict.fromkeys(name for op in net.op for name in op.output if name))
     with Predictor(pair.replace(predict_net=net), threads=1) as predictor:
         values = predictor.run(dict(feeds), keep=names)
-    seen = [Seen(name, name, values[name]) for name in names if isinstance(values[name], np.ndarray)]
-    return Evidence("armnet's reference kernels (there is no runtime of Caffe2's to install)", seen)
+    blobs = [OriginalBlob(name, name, values[name]) for name in names if isinstance(values[name], np.ndarray)]
+    return OriginalRun("armnet's reference kernels (there is no runtime of Caffe2's to install)", blobs)
 
 
 def by_definition(net: NetDef) -> NetDef:

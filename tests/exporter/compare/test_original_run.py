@@ -14,7 +14,7 @@ import pytest
 
 from armnet.__main__ import main
 from exporter import export
-from exporter.compare.witness import witness
+from exporter.compare.original_run import run_original
 from optimize import optimize
 from runtime_arm import Predictor
 from runtime_arm.errors import MissingDependency, UsageError
@@ -124,10 +124,10 @@ def test_caffe_without_opencv_4_says_what_to_install(
         module.dnn, module.__version__ = ModuleType("cv2.dnn"), version
     monkeypatch.setitem(sys.modules, "cv2", module)
     with pytest.raises(MissingDependency, match=r"OpenCV 4.*armnet\[caffe\]"):
-        witness(caffe_files, {"x": np.zeros((1, 3, 9, 9), np.float32)})
+        run_original(caffe_files, {"x": np.zeros((1, 3, 9, 9), np.float32)})
 
 
-def test_caffe2_is_witnessed_by_reference_kernels(
+def test_caffe2_nets_run_by_reference_kernels(
     caffe_files: Tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = export(*caffe_files, caffe2_compatible=True)
@@ -153,14 +153,14 @@ def test_the_reference_kernels_run(caffe_files: Tuple[str, str], tmp_path: Path)
     pair = export(*caffe_files)
     pair.save(tmp_path / "pair")
     x = RANDOM.standard_normal((1, 3, 9, 9)).astype(np.float32)
-    seen = {one.blob: one.value for one in witness([tmp_path / "pair"], {"x": x}).seen}
+    seen = {one.blob: one.value for one in run_original([tmp_path / "pair"], {"x": x}).blobs}
     with Predictor(pair, threads=1) as predictor:
         np.testing.assert_allclose(seen["p"], predictor.run([x])["p"], rtol=1e-5, atol=1e-5)
 
 
 def test_files_of_no_format_are_refused() -> None:
     with pytest.raises(UsageError, match=r"net\.h5"):
-        witness(["net.h5"], {})
+        run_original(["net.h5"], {})
 
 
 def test_a_pair_of_another_model_is_told_so(

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
-from exporter.common.evidence import Evidence, Seen
+from exporter.common.original_run import OriginalBlob, OriginalRun
 from exporter.tflite.export import input_names, translated
 from exporter.tflite.reader import Graph, open_tflite
 from exporter.tflite.translator import Options
@@ -21,7 +21,7 @@ _NO_ARRAYS = ("RESOURCE", "VARIANT")  # LiteRT crashes if it is asked for the co
 _RUNTIMES = (("ai_edge_litert.interpreter", "ai-edge-litert"), ("tflite_runtime.interpreter", "tflite-runtime"))
 
 
-def tflite_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
+def run_tflite(path: AnyPath, feeds: Mapping[str, Array]) -> OriginalRun:
     """Every tensor of the first graph that has a blob in the pair, in the blob's layout."""
     module, name = tflite_runtime()
     file = open_tflite(path)
@@ -34,12 +34,12 @@ def tflite_evidence(path: AnyPath, feeds: Mapping[str, Array]) -> Evidence:
     for tensor, blob, channels_first in translated(Options(file), graph).forms():
         forms.setdefault(tensor.index, []).append((tensor.name, blob, channels_first))
     written = [index for operation in graph.operations for index in operation.outputs if index in values]
-    seen = [
-        Seen(tensor, blob, _as_blob(values[index], channels_first))
+    blobs = [
+        OriginalBlob(tensor, blob, _as_blob(values[index], channels_first))
         for index in written
         for tensor, blob, channels_first in forms.get(index, ())
     ]
-    return Evidence(f"{name}, reference kernels", seen, exact=True)
+    return OriginalRun(f"{name}, reference kernels", blobs, exact=True)
 
 
 def _as_blob(value: Array, channels_first: bool) -> Array:
