@@ -87,9 +87,9 @@ def _entered(sources: List[Any]) -> List[Any]:
     path = Path(sources[0])
     if len(sources) != 1 or (path.exists() and not is_saved_model(path)):
         return sources
-    from exporter.doors import entered
+    from exporter.containers import extracted
 
-    return list(entered(sources))
+    return list(extracted(sources))
 
 
 @contextmanager

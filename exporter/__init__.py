@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
 from exporter.common.options import ExportOptions
-from exporter.doors import entered
+from exporter.containers import extracted
 from exporter.formats import format_of
 from exporter.torch_program import is_torch, onnx_of_torch
 from runtime_arm.app.evidence import with_result
@@ -66,6 +66,6 @@ def export(
     options = ExportOptions(caffe2_compatible, keep_losses, signature, meta, progress)
     if paths and is_torch(paths[0]):
         paths = (onnx_of_torch(*paths),)
-    sources = entered(paths)
+    sources = extracted(paths)
     pair = format_of(sources, "export").export(sources, options)
     return with_result(pair, task)

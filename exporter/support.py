@@ -6,7 +6,7 @@ from typing import List, Optional
 
 from exporter.common.options import ExportOptions
 from exporter.common.support_rows import Support
-from exporter.doors import entered
+from exporter.containers import extracted
 from exporter.formats import Source, format_of
 
 __all__ = ["Support", "support"]
@@ -28,5 +28,5 @@ def support(
         []
     """
     options = ExportOptions(caffe2_compatible, keep_losses, signature)
-    inside = entered(sources)
+    inside = extracted(sources)
     return format_of(inside, "check").support(inside, options)

@@ -13,7 +13,7 @@ from typing import Container, Mapping, Optional, Sequence
 
 from exporter.common.original_run import OriginalRun
 from exporter.common.reference_run import run_reference
-from exporter.doors import as_file, entered
+from exporter.containers import as_file, extracted
 from exporter.formats import format_of
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array
@@ -31,7 +31,7 @@ def run_original(
     """
     if len(paths) == 1 and is_pair(paths[0]):
         return run_reference(Pair.load(paths[0]), feeds)
-    inside = entered(paths)
+    inside = extracted(paths)
     if len(inside) == 1:
         original: OriginalRun = as_file(
             inside[0], lambda files: format_of(files, "compare").run_original(files, feeds, blobs)

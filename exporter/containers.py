@@ -1,6 +1,6 @@
 """Files that contain a model of a source format: archives, PyTorch's programs, TensorFlow's models.
 
-``entered`` gives the model inside. It needs a package only if the file needs it. If the package is missing, the file
+``extracted`` gives the model inside. It needs a package only if the file needs it. If the package is missing, the file
 stays as it is, and ``foreign.py`` says what to do with it.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Source = Union[FileOrBytes, "ModelProto"]
 
 
-def entered(sources: Sequence[Source]) -> Tuple[Source, ...]:
+def extracted(sources: Sequence[Source]) -> Tuple[Source, ...]:
     """The sources; a single source that contains a model, or a path into an archive, is replaced by that model.
 
     A model in an archive, or of TensorFlow, is the content of an .onnx or .tflite file. UsageError if an archive holds
@@ -35,8 +35,8 @@ def entered(sources: Sequence[Source]) -> Tuple[Source, ...]:
     if len(sources) != 1 or not isinstance(sources[0], (str, os.PathLike)):
         return tuple(sources)
     path = Path(sources[0])
-    for door in (archived, _of_torch, _of_tensorflow):
-        found = door(path)
+    for extract in (archived, _of_torch, _of_tensorflow):
+        found = extract(path)
         if found is not None:
             return (found,)
     return tuple(sources)
