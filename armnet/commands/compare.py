@@ -27,7 +27,7 @@ _WAYS = 8  # that make the answer right are listed
 
 if TYPE_CHECKING:
     from armnet.comparison import Comparison
-    from armnet.mix_ups import MixUps
+    from armnet.preprocessing_trials import PreprocessingTrials
     from exporter.compare.divergence import Divergence
     from exporter.compare.spread import BlobSpread
     from runtime_arm.pair.pair import Pair
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             shapes=shapes,
             progress=report,
         )
-    mixed = _mixed_up(args, pair) if args.picture else None
+    trials = _tried_preprocessings(args, pair) if args.picture else None
     first, worst = found.first, found.worst(args.worst)
     if args.json:
         print_json(
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
                 "worst": [row._asdict() for row in worst],
                 "not_finite": found.first_not_finite and found.first_not_finite.blob,
                 "statistics": [_statistics(one) for one in found.spreads] if args.statistics else [],
-                **({} if mixed is None else {"picture": _picture_facts(mixed)}),
+                **({} if trials is None else {"picture": _picture_facts(trials)}),
             },
         )
     else:
@@ -116,15 +116,15 @@ def run(args: argparse.Namespace) -> int:
         if args.statistics:
             _print_statistics(found)
         _print_text(found, worst)
-        if mixed is not None:
-            _print_mixed_up(mixed, args.label)
-    return 0 if first is None and (mixed is None or mixed.present.right) else 1
+        if trials is not None:
+            _print_trials(trials, args.label)
+    return 0 if first is None and (trials is None or trials.present.right) else 1
 
 
-def _mixed_up(args: argparse.Namespace, pair: Pair) -> MixUps:
-    """The pair's answers for the picture, prepared in every way that people confuse."""
+def _tried_preprocessings(args: argparse.Namespace, pair: Pair) -> PreprocessingTrials:
+    """The pair's answers for the picture, with every preprocessing that people confuse with the right one."""
     from armnet.console import note
-    from armnet.mix_ups import mix_ups
+    from armnet.preprocessing_trials import try_preprocessings
     from armnet.shapes import parse_shapes
     from runtime_arm.app.model import Model
 
@@ -132,7 +132,7 @@ def _mixed_up(args: argparse.Namespace, pair: Pair) -> MixUps:
         raise UsageError("--picture needs --label: what the answer should be")
     shapes = parse_shapes(args.shape)
     with Model(pair, args.labels, None, args.preprocessing, shapes=shapes, notice=note) as model:
-        return mix_ups(model, args.picture, args.label)
+        return try_preprocessings(model, args.picture, args.label)
 
 
 def _both(words: List[str]) -> Tuple[List[Any], Pair]:
@@ -190,38 +190,37 @@ def _print_statistics(found: Comparison) -> None:
     print("original | pair, where they differ\n")
 
 
-def _picture_facts(mixed: MixUps) -> Dict[str, Any]:
-    fix = mixed.fix
+def _picture_facts(trials: PreprocessingTrials) -> Dict[str, Any]:
+    fix = trials.fix
     tried = [
         {"changes": list(one.changes), "found": one.found, "score": one.score, "right": one.right}
-        for one in mixed.others
+        for one in trials.others
     ]
     return {
-        "right": mixed.present.right,
-        "found": mixed.present.found,
-        "score": mixed.present.score,
+        "right": trials.present.right,
+        "found": trials.present.found,
+        "score": trials.present.score,
         "fix": None if fix is None else {"changes": list(fix.changes), "preprocessing": fix.rule},
         "tried": tried,
     }
 
 
-def _print_mixed_up(mixed: MixUps, label: str) -> None:
+def _print_trials(trials: PreprocessingTrials, label: str) -> None:
     """The net's answer for the picture, and what would make it right."""
     import json
 
     from armnet.console import print_table
-    from armnet.mix_ups import option
+    from armnet.preprocessing_trials import as_option
 
-    present, fix = mixed.present, mixed.fix
+    present, fix = trials.present, trials.fix
     print(f"\nthe picture: {present.found}, with {present.score:.4g} for {label}")
     if present.right:
         return
     if fix is None:
-        print(
-            f"none of {len(mixed.others)} other ways to prepare it gives {label}: look at the labels, or at the picture"
-        )
+        others = f"none of {len(trials.others)} other ways to prepare it gives {label}"
+        print(f"{others}: look at the labels, or at the picture")
         return
-    ways = [[", ".join(one.changes), one.found, f"{one.score:.4g}"] for one in mixed.others if one.right][:_WAYS]
+    ways = [[", ".join(one.changes), one.found, f"{one.score:.4g}"] for one in trials.others if one.right][:_WAYS]
     print_table(["with", "answer", "score"], ways, right=["score"])
-    rule = json.dumps(option(fix.rule, present.rule))
+    rule = json.dumps(as_option(fix.rule, present.rule))
     print(f"likely cause: {', '.join(fix.changes)}; say it: --preprocessing '{rule}'")

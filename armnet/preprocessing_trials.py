@@ -21,7 +21,7 @@ _FITS = ("stretch", "letterbox", "crop")
 _NUMBERS = ("scale", "mean", "std")
 
 
-class Try(NamedTuple):
+class Trial(NamedTuple):
     """One way to prepare the picture. changes: the differences from the present way, in words; found: the net's answer;
     score: the score of the right label; right: whether the answer is right; rule: the preprocessing.
     """
@@ -33,21 +33,21 @@ class Try(NamedTuple):
     rule: Dict[str, Any]
 
 
-class MixUps(NamedTuple):
+class PreprocessingTrials(NamedTuple):
     """The present way and all others. Right ones come first, and among these the ones with the fewest changes."""
 
-    present: Try
-    others: List[Try]
+    present: Trial
+    others: List[Trial]
 
     @property
-    def fix(self) -> Optional[Try]:
+    def fix(self) -> Optional[Trial]:
         """The change that would make the answer right, if the present one is wrong."""
         right = not self.present.right and self.others and self.others[0].right
         return self.others[0] if right else None
 
 
-def mix_ups(model: Model, picture: Any, label: str) -> MixUps:
-    """Answers for a picture, prepared in every way that people confuse.
+def try_preprocessings(model: Model, picture: Any, label: str) -> PreprocessingTrials:
+    """Answers for a picture, with every preprocessing that people confuse with the right one.
 
     label: the name or the number of the class that the answer should have. UsageError if there is no such class, or if
     the net's results have no classes.
@@ -64,7 +64,7 @@ def mix_ups(model: Model, picture: Any, label: str) -> MixUps:
                 others.append(found)
     finally:
         model.rule = own
-    return MixUps(present, sorted(others, key=lambda one: (not one.right, len(one.changes), -one.score)))
+    return PreprocessingTrials(present, sorted(others, key=lambda one: (not one.right, len(one.changes), -one.score)))
 
 
 def _index(model: Model, label: str) -> int:
@@ -113,13 +113,13 @@ def _ways(model: Model, own: Dict[str, Any]) -> Iterator[Tuple[Tuple[str, ...], 
             yield tuple(changes), rule
 
 
-def _tried(model: Model, picture: Any, index: int, changes: Tuple[str, ...], rule: Dict[str, Any]) -> Optional[Try]:
+def _tried(model: Model, picture: Any, index: int, changes: Tuple[str, ...], rule: Dict[str, Any]) -> Optional[Trial]:
     """The answer under this rule; None for a result without classes, or if the net refuses the input."""
     model.rule = rule
     try:
         (answer,) = model.answers(picture)
     except ResultError:  # NaN: not the way
-        return Try(changes, "no numbers", 0.0, False, rule)
+        return Trial(changes, "no numbers", 0.0, False, rule)
     except ArmnetError:
         if not changes:
             raise
@@ -129,14 +129,16 @@ def _tried(model: Model, picture: Any, index: int, changes: Tuple[str, ...], rul
         if index >= len(result.scores):
             raise UsageError(f"no class {index}; the net has {len(result.scores)}")
         best = result.best(1)[0]
-        return Try(changes, best.label or f"class {best.index}", float(result.scores[index]), best.index == index, rule)
+        return Trial(
+            changes, best.label or f"class {best.index}", float(result.scores[index]), best.index == index, rule
+        )
     if isinstance(result, Boxes):
         score = max((box.score for box in result if box.index == index), default=0.0)
         first = result[0].label or f"class {result[0].index}" if len(result) else "nothing"
-        return Try(changes, first, score, bool(len(result)) and result[0].index == index, rule)
+        return Trial(changes, first, score, bool(len(result)) and result[0].index == index, rule)
     return None
 
 
-def option(rule: Dict[str, Any], own: Dict[str, Any]) -> Dict[str, Any]:
+def as_option(rule: Dict[str, Any], own: Dict[str, Any]) -> Dict[str, Any]:
     """What to give as --preprocessing to get this rule: its values, and what else differs from the present one."""
     return {key: value for key, value in rule.items() if key in VALUES or own.get(key) != value}
