@@ -13,7 +13,7 @@ from runtime_arm.netdef.values import ArgumentValue
 class NetBuilder:
     """``ops``: the operators so far. ``blobs``: constants and state that the new operators read, by name.
 
-    Given names are wishes: a name that is taken gets a number.
+    A given name that is taken gets a number.
     """
 
     def __init__(self, ops: Iterable[OperatorDef], taken: Iterable[str] = ()) -> None:

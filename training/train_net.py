@@ -28,7 +28,7 @@ SHORTENED = ("ConvGradient", "ConvTransposeGradient", "FCGradient", "FCTranspose
 
 
 @dataclass(frozen=True)
-class Wishes:
+class TrainOptions:
     """What the caller wants: see ``training.trainer.Trainer``. ``outputs``: the blobs that the loss takes."""
 
     loss: Loss
@@ -62,17 +62,19 @@ class TrainNet(NamedTuple):
     iteration: str
 
 
-def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], wishes: Wishes) -> TrainNet:
+def make_train_net(
+    net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], options: TrainOptions
+) -> TrainNet:
     """The train net of a predict_net with these inputs and weights. UsageError if there is nothing to train."""
     weights = dict(weights)
-    chosen = _chosen(net, inputs, weights, wishes)
-    builder = NetBuilder(net.op, [*net.external_input, wishes.labels])
-    _set_normalisations(builder, chosen, weights, wishes)
+    chosen = _chosen(net, inputs, weights, options)
+    builder = NetBuilder(net.op, [*net.external_input, options.labels])
+    _set_normalisations(builder, chosen, weights, options)
     kinds = {name: _kind(builder.ops, name, weights[name]) for name in chosen}
-    if not wishes.caffe2_compatible:
+    if not options.caffe2_compatible:
         builder.ops = stretch_products(builder.ops)
-        _save_memory(builder, net, inputs, weights, wishes.outputs)
-    loss = wishes.loss.append(builder, wishes.outputs, wishes.labels)
+        _save_memory(builder, net, inputs, weights, options.outputs)
+    loss = options.loss.append(builder, options.outputs, options.labels)
     with_gradients, found = add_gradient_operators(NetDef(net.name, tuple(builder.ops)), [loss])
     builder.replace_ops(with_gradients)
     parameters = [name for name in chosen if name in found]
@@ -81,10 +83,10 @@ def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str,
     gradients = {name: _dense(builder, name, weights[name].shape, found[name]) for name in parameters}
     _tell_apart(builder, gradients)
     split = len(builder.ops)
-    rate, iteration = _add_update(builder, wishes.solver, kinds, gradients, weights)
+    rate, iteration = _add_update(builder, options.solver, kinds, gradients, weights)
     everything = {**weights, **builder.blobs}
     state = {name: everything[name] for name in _written(builder.ops) if name in everything}
-    kept = [loss, *wishes.outputs]
+    kept = [loss, *options.outputs]
     whole, halves = builder.ops, (builder.ops[:split], builder.ops[split:])
     moved = [name for name in _written(halves[0]) if name in state]
     title = f"{net.name or 'net'}_train"
@@ -100,32 +102,34 @@ def make_train_net(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str,
     return TrainNet(nets[0], nets[1], nets[2], state, constants, feeds, *own, loss, rate, iteration)
 
 
-def _chosen(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], wishes: Wishes) -> List[str]:
+def _chosen(net: NetDef, inputs: Sequence[TensorInfo], weights: Dict[str, Array], options: TrainOptions) -> List[str]:
     """The parameters to train, in the order in which the net reads them."""
     statistics = {name for op in net.op if is_normalisation(op) for name in op.input[3:5]}
     floats = [name for name in net.captures() if name in weights and weights[name].dtype == np.float32]
     fed = {info.name for info in inputs}
     possible = [name for name in floats if name not in statistics and name not in fed]
-    if wishes.trainable is None:
+    if options.trainable is None:
         return possible
-    patterns = [wishes.trainable] if isinstance(wishes.trainable, str) else list(wishes.trainable)
+    patterns = [options.trainable] if isinstance(options.trainable, str) else list(options.trainable)
     for pattern in patterns:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in possible):
             raise UsageError(f"trainable: no parameter is called {pattern!r}; there are {', '.join(possible[:20])}")
     return [name for name in possible if any(name == p or fnmatchcase(name, p) for p in patterns)]
 
 
-def _set_normalisations(builder: NetBuilder, chosen: Sequence[str], weights: Dict[str, Array], wishes: Wishes) -> None:
+def _set_normalisations(
+    builder: NetBuilder, chosen: Sequence[str], weights: Dict[str, Array], options: TrainOptions
+) -> None:
     ops: List[OperatorDef] = []
     for op in builder.ops:
         learns = bool(set(op.input[1:3]) & set(chosen))
-        moves = wishes.batch_norm == "train" or (wishes.batch_norm == "auto" and learns)
+        moves = options.batch_norm == "train" or (options.batch_norm == "auto" and learns)
         if not is_normalisation(op) or not set(op.input[1:]) <= set(weights):
             ops.append(op)
         elif moves:
             ops.append(in_training(builder, op, weights))
         else:
-            ops.extend(frozen(builder, op, weights, learns) if wishes.caffe2_compatible else [op])
+            ops.extend(frozen(builder, op, weights, learns) if options.caffe2_compatible else [op])
     builder.ops = ops
 
 

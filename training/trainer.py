@@ -22,7 +22,7 @@ from training.losses import Loss, loss_of
 from training.solvers import Solver, solver_of
 from training.state_runs import StateRuns
 from training.step_memory import StepMemory
-from training.train_net import MUTEX, Trainable, Wishes, make_train_net
+from training.train_net import MUTEX, Trainable, TrainOptions, make_train_net
 
 Feeds = Mapping[str, Any]
 NORMALISATIONS = ("auto", "train", "frozen")
@@ -81,8 +81,10 @@ class Trainer:
             raise UsageError(f"labels: the net itself reads a blob {labels!r}; give them another name")
         self._labels, self._compatible, self._threads = labels, caffe2_compatible, threads
         self._outputs = self._chosen_outputs(outputs)
-        wishes = Wishes(self._loss, labels, self._solver, trainable, self._outputs, batch_norm, caffe2_compatible)
-        self._train = make_train_net(self._pair.predict_net, self._pair.inputs, self._weights, wishes)
+        options = TrainOptions(
+            self._loss, labels, self._solver, trainable, self._outputs, batch_norm, caffe2_compatible
+        )
+        self._train = make_train_net(self._pair.predict_net, self._pair.inputs, self._weights, options)
         if caffe2_compatible:
             require_caffe2(self._train.net)
         if memory is not None and self._solver.iter_size > 1:

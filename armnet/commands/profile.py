@@ -99,7 +99,7 @@ def _row(timing: Any) -> Dict[str, Any]:
 
 def _facts(step: Any, seconds: float) -> Dict[str, Any]:
     from runtime_arm.planning.cost import Cost, cost_of
-    from runtime_arm.registry.engine_wishes import hints
+    from runtime_arm.registry.engine_preferences import hints
     from runtime_arm.registry.kernel import no_hints
     from runtime_arm.registry.schema import find
 

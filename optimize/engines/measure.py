@@ -12,7 +12,7 @@ from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.execution.profiling import Timing, profile
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.engine_wishes import Wish, preferring
+from runtime_arm.registry.engine_preferences import Preference, preferring
 from runtime_arm.registry.specs import TensorSpec
 
 SECONDS = 8.0  # about how long the timing takes, unless single inferences are slower
@@ -21,7 +21,7 @@ MOST_ROUNDS = 15  # inferences for each option in a sweep
 TRIAL_ROUNDS = 5  # inferences of each of two nets that are compared
 WORTHWHILE = 0.99  # of the time; a smaller gain is noise
 
-Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and engine
+Timings = Dict[int, Dict[Preference, float]]  # seconds by place in the net and engine
 
 
 def time_options(
@@ -33,14 +33,14 @@ def time_options(
     operator with the most engines has.
     """
     contested = {one.place: one.open for one in options if len(one.open) > 1}
-    wanted = {place: [str(option.wish) for option in found] for place, found in contested.items()}
+    wanted = {place: [str(option.preference) for option in found] for place, found in contested.items()}
     timings: Timings = {}
     for number, timing in time_lists(pair, wanted, specs, threads, SECONDS, "engines", progress):
         place = timing.step.index
-        wish = contested[place][number].wish
-        if timing.step.engine == wish.engine:
+        preference = contested[place][number].preference
+        if timing.step.engine == preference.engine:
             known = timings.setdefault(place, {})
-            known[wish] = min(known.get(wish, timing.seconds), timing.seconds)
+            known[preference] = min(known.get(preference, timing.seconds), timing.seconds)
     return timings
 
 
@@ -86,9 +86,9 @@ def promising(options: Sequence[Options], timings: Timings) -> List[Dict[int, Op
     for one in options:
         timed = timings.get(one.place, {})
         for option in one.open:
-            if one.chosen is not None and {option.wish, one.chosen.wish} <= timed.keys():
-                key = (one.problem, option.wish)
-                gains[key] = gains.get(key, 0.0) + timed[one.chosen.wish] - timed[option.wish]
+            if one.chosen is not None and {option.preference, one.chosen.preference} <= timed.keys():
+                key = (one.problem, option.preference)
+                gains[key] = gains.get(key, 0.0) + timed[one.chosen.preference] - timed[option.preference]
                 candidates.setdefault(key, {})[one.place] = option
     return [candidates[key] for key in sorted(gains, key=lambda key: -gains[key]) if gains[key] > 0]
 

@@ -74,7 +74,7 @@ def _with_ways(
     measurement = _measurement(pair, specs, threads)
     engines, seconds = dict(measurement.engines), dict(measurement.seconds)
     for place, known in timings.items():
-        seconds[place] = {**seconds.get(place, {}), **{str(wish): taken for wish, taken in known.items()}}
+        seconds[place] = {**seconds.get(place, {}), **{str(preference): taken for preference, taken in known.items()}}
     faster = faster_ways(timings)
     for place, way in faster.items():
         engines[place] = f"{engines[place]},{way}" if place in engines else way

@@ -11,7 +11,7 @@ from runtime_arm.execution.predictor import Predictor
 from runtime_arm.gpu.island import Island
 from runtime_arm.gpu.lowering.convolution import WAYS, way_of_kernels
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.engine_wishes import DEVICE, Wish
+from runtime_arm.registry.engine_preferences import DEVICE, Preference
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import TensorSpec
@@ -19,7 +19,7 @@ from runtime_arm.registry.specs import TensorSpec
 ROUNDS = 5  # runs of the net for each way in a sweep
 CLEARLY_FASTER = 0.95  # of the default's time; a smaller gain is noise
 
-Timings = Dict[int, Dict[Wish, float]]  # seconds by place in the net and way
+Timings = Dict[int, Dict[Preference, float]]  # seconds by place in the net and way
 
 
 def time_ways(pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: int, progress: Progress) -> Timings:
@@ -32,18 +32,18 @@ def time_ways(pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: i
     for at in range(SWEEPS * len(WAYS) if places else 0):
         way = WAYS[at % len(WAYS)]
         progress(f"convolutions on {spec}: {way}", at, SWEEPS * len(WAYS))
-        asked = with_engines(bare, dict.fromkeys(places, str(Wish(DEVICE, way))))
+        asked = with_engines(bare, dict.fromkeys(places, str(Preference(DEVICE, way))))
         with Predictor(asked, threads=threads, device=spec) as predictor:
             predictor.run(drawn(specs))  # plans and compiles
             assert predictor.placement is not None
             for island in predictor.placement.islands:
-                for place, wish, seconds in _seconds_of(island):
+                for place, preference, seconds in _seconds_of(island):
                     known = timings.setdefault(place, {})
-                    known[wish] = min(known.get(wish, seconds), seconds)
+                    known[preference] = min(known.get(preference, seconds), seconds)
     return timings
 
 
-def _seconds_of(island: Island) -> Iterator[Tuple[int, Wish, float]]:
+def _seconds_of(island: Island) -> Iterator[Tuple[int, Preference, float]]:
     """The place of each convolution of an island, the way that computed it, and its least seconds."""
     kernels: Dict[int, Set[str]] = {}
     taken: Dict[int, List[float]] = {}
@@ -53,15 +53,15 @@ def _seconds_of(island: Island) -> Iterator[Tuple[int, Wish, float]]:
                 kernels.setdefault(step.index, set()).add(kernel)
                 taken.setdefault(step.index, [0.0] * ROUNDS)[number] += seconds
     for place, each in taken.items():
-        yield place, Wish(DEVICE, way_of_kernels(kernels[place])), min(each)
+        yield place, Preference(DEVICE, way_of_kernels(kernels[place])), min(each)
 
 
 def faster_ways(timings: Timings) -> Dict[int, str]:
     """The fastest way of each convolution, if it is not the default."""
-    default = Wish(DEVICE, WAYS[0])
-    found = {place: min(known, key=lambda wish: known[wish]) for place, known in timings.items() if default in known}
+    default = Preference(DEVICE, WAYS[0])
+    found = {place: min(known, key=lambda one: known[one]) for place, known in timings.items() if default in known}
     return {
-        place: str(wish)
-        for place, wish in found.items()
-        if timings[place][wish] < CLEARLY_FASTER * timings[place][default]
+        place: str(preference)
+        for place, preference in found.items()
+        if timings[place][preference] < CLEARLY_FASTER * timings[place][default]
     }

@@ -13,7 +13,7 @@ from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
 from runtime_arm.planning.steps import FEED_STEP, Step, Value
 from runtime_arm.planning.trace import Trace
-from runtime_arm.registry.engine_wishes import Wish, preferring, ruled_out
+from runtime_arm.registry.engine_preferences import Preference, preferring, ruled_out
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 
@@ -21,7 +21,7 @@ from runtime_arm.registry.specs import TensorSpec
 class Option(NamedTuple):
     """An engine, or one variant of it, that supports an operator, and the cost that it states, if any."""
 
-    wish: Wish
+    preference: Preference
     work: Optional[Work]
 
     @property
@@ -55,12 +55,12 @@ class Options(NamedTuple):
         """The operator with those engines ruled out that enlarge errors by more than the limit."""
         engines: Dict[str, List[Option]] = {}
         for option in self.open:
-            engines.setdefault(option.wish.engine, []).append(option)
-        wishes: List[Wish] = []
+            engines.setdefault(option.preference.engine, []).append(option)
+        preferences: List[Preference] = []
         for engine, options in sorted(engines.items()):
-            inexact = [option.wish for option in options if option.error > limit]
-            wishes += [Wish(engine)] if len(inexact) == len(options) else inexact
-        return ruled_out(self.op, wishes) if wishes else self.op
+            inexact = [option.preference for option in options if option.error > limit]
+            preferences += [Preference(engine)] if len(inexact) == len(options) else inexact
+        return ruled_out(self.op, preferences) if preferences else self.op
 
 
 def problem_of(op: OperatorDef, inputs: Specs) -> Tuple[object, ...]:
@@ -105,19 +105,19 @@ def _of_steps(steps: Sequence[Step], pair: Pair) -> List[Options]:
 
 
 def _of_step(step: Step, known: KnownOptions) -> Options:
-    found: Dict[Wish, Option] = {}
+    found: Dict[Preference, Option] = {}
     own = step.origin
     refused = {name: reason for name, reason in own.refusals.items() if name not in own.schema.kernels}
     for kernel in own.schema.kernels.values():
         options, reasons = _of_kernel(own, kernel)
-        found.update((option.wish, option) for option in options)
+        found.update((option.preference, option) for option in options)
         refused.update(reasons)
     for option in _in_tiles(own, known):
-        other = found.get(option.wish)
+        other = found.get(option.preference)
         if other is None or other.predicted > option.predicted:
-            found[option.wish] = option
-    for wish in found:
-        refused.pop(str(wish), None)
+            found[option.preference] = option
+    for preference in found:
+        refused.pop(str(preference), None)
     everything = list(found.values())
     return Options(step.index, own.op, own.in_specs, step.engine, everything, refused, _running(step, everything))
 
@@ -127,13 +127,14 @@ def _in_tiles(step: Step, known: KnownOptions) -> Iterator[Option]:
     plain = step.schema.choose(step.op, step.in_specs, step.out_specs)[0]
     for one in known.of(step.op, step.in_specs, step.out_specs, plain):
         for variant in one.kernel.variants or ("",):
-            yield Option(Wish(one.kernel.engine, variant), one.work)
+            yield Option(Preference(one.kernel.engine, variant), one.work)
 
 
 def _running(step: Step, found: Sequence[Option]) -> Optional[Option]:
     """The option that runs the step; if the kernel does not say which variant, the one that rounds most."""
     known = step.kernel.variants if step.tiled and step.kernel is not None else ()
-    options = [one for one in found if one.wish.engine == step.engine and (not known or one.wish.variant in known)]
+    options = [one for one in found if one.preference.engine == step.engine]
+    options = [one for one in options if not known or one.preference.variant in known]
     if not step.tiled:
         return min(options, key=lambda one: one.predicted, default=None)
     return max(options, key=lambda one: one.error, default=None)
@@ -144,11 +145,11 @@ def _of_kernel(step: Step, kernel: Kernel) -> Tuple[List[Option], Dict[str, str]
     options, refused = [], {}
     specs = step.in_specs, step.out_specs
     for variant in kernel.variants or ("",):
-        wish = Wish(kernel.engine, variant)
-        op = preferring(step.op, str(wish))
+        preference = Preference(kernel.engine, variant)
+        op = preferring(step.op, str(preference))
         reason = kernel.refusal(op, *specs)
         if reason is None:
-            options.append(Option(wish, None if kernel.work is None else kernel.work(op, *specs)))
+            options.append(Option(preference, None if kernel.work is None else kernel.work(op, *specs)))
         else:
-            refused[str(wish)] = reason
+            refused[str(preference)] = reason
     return options, refused

@@ -28,7 +28,7 @@ from runtime_arm.pair.argument import require_pair
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import PROCESSES
 from runtime_arm.pair.tuning import Measurement, Tuning, net_hash
-from runtime_arm.registry.engine_wishes import DEFAULT, DEVICE, Wish
+from runtime_arm.registry.engine_preferences import DEFAULT, DEVICE, Preference
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import REFERENCE
 from runtime_arm.registry.schema import Operator, find, registered
@@ -166,7 +166,7 @@ class _Picker:
         for place, hint in hints.items():
             engines[place] = f"{engines[place]},{hint}" if place in engines else hint
         workers = faster_workers(with_engines(bare, engines), self.specs, threads, progress)
-        seconds = {place: {str(wish): taken for wish, taken in each.items()} for place, each in timings.items()}
+        seconds = {place: {str(name): taken for name, taken in each.items()} for place, each in timings.items()}
         tuned = pair.replace(tuning=tuning_of(pair, self.specs, threads, engines, seconds, workers))
         compare = seconds_of if workers == PROCESSES else seconds_apart
         before, after = compare([bare, tuned], self.specs, threads)
@@ -226,7 +226,7 @@ class _Picker:
 
 
 def _names(picks: Picks) -> Dict[int, str]:
-    return {place: str(option.wish) for place, option in picks.items()}
+    return {place: str(option.preference) for place, option in picks.items()}
 
 
 def _preferring(net: NetDef, engines: str) -> NetDef:
@@ -234,9 +234,9 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
     Planning skips an engine that refuses an operator.
     """
-    wishes = [Wish.parse(name.strip()) for name in engines.split(",")]
-    _check_exist(wishes)
-    wanted = {wish.engine for wish in wishes}
+    preferences = [Preference.parse(name.strip()) for name in engines.split(",")]
+    _check_exist(preferences)
+    wanted = {preference.engine for preference in preferences}
     ops = []
     for op in net.op:
         schema = find(op)
@@ -250,7 +250,7 @@ def _of_device(schema: Operator) -> List[str]:
     return [DEVICE] if schema.kind is Kind.CONVOLUTION else []
 
 
-def _check_exist(wishes: Sequence[Wish]) -> None:
+def _check_exist(preferences: Sequence[Preference]) -> None:
     """UsageError for engines or variants that no operator has, and for lists that are empty or contradictory."""
     from runtime_arm.gpu.lowering.convolution import WAYS
 
@@ -258,18 +258,18 @@ def _check_exist(wishes: Sequence[Wish]) -> None:
     for schema in registered():
         for kernel in schema.kernels.values():
             known.setdefault(kernel.engine, set()).update(kernel.variants)
-    if wishes == [Wish(DEFAULT)]:
+    if preferences == [Preference(DEFAULT)]:
         raise UsageError("no engine is named; auto leaves the choice to the device")
-    for wish in wishes:
-        if wish._replace(refused=not wish.refused) in wishes:
-            raise UsageError(f"{str(wish).lstrip('!')!r} is both asked for and ruled out")
-        if wish.engine in (AUTO, MEASURE):
-            raise UsageError(f"{wish.engine!r} cannot stand in a list: it chooses engines, a list forces them")
-        if wish.engine not in known:
-            raise UsageError(f"no operator has an engine {wish.engine!r}; there are {', '.join(sorted(known))}")
-        if wish.variant and wish.variant not in known[wish.engine]:
-            variants = ", ".join(sorted(known[wish.engine])) or "none"
-            raise UsageError(f"engine {wish.engine} has no variant {wish.variant!r}; there are {variants}")
+    for preference in preferences:
+        if preference._replace(refused=not preference.refused) in preferences:
+            raise UsageError(f"{str(preference).lstrip('!')!r} is both asked for and ruled out")
+        if preference.engine in (AUTO, MEASURE):
+            raise UsageError(f"{preference.engine!r} cannot stand in a list: it chooses engines, a list forces them")
+        if preference.engine not in known:
+            raise UsageError(f"no operator has an engine {preference.engine!r}; there are {', '.join(sorted(known))}")
+        if preference.variant and preference.variant not in known[preference.engine]:
+            variants = ", ".join(sorted(known[preference.engine])) or "none"
+            raise UsageError(f"engine {preference.engine} has no variant {preference.variant!r}; there are {variants}")
 
 
 def _explained(pair: Pair, report: Report, options: Optional[Sequence[Options]] = None) -> Pair:
@@ -281,16 +281,16 @@ def _explained(pair: Pair, report: Report, options: Optional[Sequence[Options]] 
             return pair
     measurements = pair.tuning.measurements if pair.tuning is not None else ()
     for one in options:
-        chosen = str(one.chosen.wish) if one.chosen is not None else one.engine
+        chosen = str(one.chosen.preference) if one.chosen is not None else one.engine
         tuned = {each.threads: each.engines[one.place] for each in measurements if one.place in each.engines}
-        facts = {str(option.wish): _facts(one.place, option, measurements) for option in one.open}
+        facts = {str(option.preference): _facts(one.place, option, measurements) for option in one.open}
         report.engines.append(EngineChoice(one.op.signature(), chosen, tuned, facts, one.refused))
     return pair
 
 
 def _facts(place: int, option: Option, measurements: Sequence[Measurement]) -> Mapping[str, Any]:
     """What is known about an engine of the operator at this place."""
-    seconds = {each.threads: each.seconds.get(place, {}).get(str(option.wish)) for each in measurements}
+    seconds = {each.threads: each.seconds.get(place, {}).get(str(option.preference)) for each in measurements}
     return {
         "multiplies": None if option.work is None else option.work.time,
         "error": option.error,

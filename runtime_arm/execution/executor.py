@@ -30,7 +30,7 @@ from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.tuned import THREADS, UNTUNED, Tuned
 from runtime_arm.planning.plan import PackedWeights, RunBorder, Segment
 from runtime_arm.planning.steps import FEED_STEP, Environment, Value
-from runtime_arm.registry.engine_wishes import preferring
+from runtime_arm.registry.engine_preferences import preferring
 from runtime_arm.registry.schema import DataDependent, Operator, lookup
 from runtime_arm.registry.shape_inference import content, infer_net
 from runtime_arm.registry.specs import Quantization, QuantizedTensor, TensorSpec

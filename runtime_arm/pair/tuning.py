@@ -9,7 +9,7 @@
                                   "operators": [0, 1, 2],
                                   "islands": [{"operators": [0, 1, 2], "device": 0.0031, "processor": 0.0052}]}}]}
 
-Operators are numbered as in predict_net; engines may have hints (see ``registry/engine_wishes.py``). Workers are
+Operators are numbered as in predict_net; engines may have hints (see ``registry/engine_preferences.py``). Workers are
 processes that split the operators (see ``execution/workers.py``), or the BLAS threads of one process. "device", where a
 device was measured: which operators run there, and the seconds of every island. The file is
 stored beside the pair; the pair's hashes do not cover it. It is a hint: if it was made for another net, machine, number

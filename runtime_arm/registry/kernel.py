@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Seque
 from runtime_arm.files import drop_pages
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.engine_wishes import DEFAULT, is_refused, open_variants, wanted_engines
+from runtime_arm.registry.engine_preferences import DEFAULT, is_refused, open_variants, wanted_engines
 from runtime_arm.registry.specs import TensorSpec
 
 Specs = Sequence[Optional[TensorSpec]]
@@ -170,13 +170,13 @@ WorkFunction = Callable[[OperatorDef, Specs, Sequence[TensorSpec]], Work]
 class Kernel(NamedTuple):
     """A fast kernel. ``bind(call)`` returns the function that runs it, which must write every element of its outputs.
 
-    work: estimates one run. variants: the ways to run it that ``op.engine`` may name (see ``engine_wishes``);
+    work: estimates one run. variants: the ways to run it that ``op.engine`` may name (see ``engine_preferences``);
     ``supports``, ``scratch``, ``work`` and ``bind`` find those that are allowed with ``open_variants``.
     splits_work: it can be bound once for each worker; each binding writes its own part of the outputs and nothing else,
     and together they write everything. reads_slices: its inputs in Tiles may be channel slices of wider tiles, arrays
     (tile, tile, positions, channels) whose positions lie further apart than their channels need. writes_slices: the
     same for its outputs. skips_outside: its results do not depend on the content outside the images of its inputs.
-    hints: the hints (see ``engine_wishes``) that change how it runs this operator.
+    hints: the hints (see ``engine_preferences``) that change how it runs this operator.
     """
 
     engine: str

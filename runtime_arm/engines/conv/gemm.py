@@ -19,7 +19,7 @@ import numpy as np
 
 from runtime_arm.machine import blas
 from runtime_arm.netdef import Array, OperatorDef
-from runtime_arm.registry.engine_wishes import PANEL, hint
+from runtime_arm.registry.engine_preferences import PANEL, hint
 from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import Step, in_lines, multiply
 
@@ -34,8 +34,8 @@ SOME_ROWS, SOME_ROWS_DEPTH = 64, 1024  # for so few rows, packing a matrix takes
 class Panels:
     """A constant (batch, K, N) or (K, N), ready for products with about this many rows.
 
-    panel: the hint of that name (see ``registry/engine_wishes.py``). None, or a number that does not divide N, leaves
-    the width to ``panel_width``. shares: the number of workers that share the panels.
+    panel: the hint of that name (see ``registry/engine_preferences.py``). None, or a number that does not divide N,
+    leaves the width to ``panel_width``. shares: the number of workers that share the panels.
     """
 
     def __init__(self, matrices: Array, rows: int, panel: Optional[int] = None, shares: int = 1):

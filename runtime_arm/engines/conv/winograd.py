@@ -37,7 +37,7 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, conv, conv_relu, onnx_conv
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry.blocks import ranges
-from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
+from runtime_arm.registry.engine_preferences import open_variants, wanted_engines
 from runtime_arm.registry.kernel import Call, Run, Specs, Work
 from runtime_arm.registry.specs import TensorSpec
 from runtime_arm.registry.steps import ZERO, Step, copy, in_turn, margins, multiply, shaped

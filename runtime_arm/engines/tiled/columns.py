@@ -51,7 +51,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.records import NamedTuple, record
-from runtime_arm.registry.engine_wishes import PANEL, hint
+from runtime_arm.registry.engine_preferences import PANEL, hint
 from runtime_arm.registry.kernel import Call, Run, Work
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.specs import TensorSpec

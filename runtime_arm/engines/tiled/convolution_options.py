@@ -21,7 +21,7 @@ from runtime_arm.engines.tiled.winograd import Winograd
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.fused.fused import activation_of
-from runtime_arm.registry.engine_wishes import open_variants, wanted_engines
+from runtime_arm.registry.engine_preferences import open_variants, wanted_engines
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Call, Kernel, Run, Specs
 from runtime_arm.registry.layouts import Planes, Tiles

@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 from runtime_arm.engines.tiled.strips import FLOAT32
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.engine_wishes import is_refused, wanted_engines
+from runtime_arm.registry.engine_preferences import is_refused, wanted_engines
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.layouts import Layout, Tiles

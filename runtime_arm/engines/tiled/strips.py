@@ -11,7 +11,7 @@ from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple
 from runtime_arm.registry import steps as plain
-from runtime_arm.registry.engine_wishes import BLOCK, hint
+from runtime_arm.registry.engine_preferences import BLOCK, hint
 from runtime_arm.registry.kernel import Call, Run
 from runtime_arm.registry.layouts import Strip, Tiles
 from runtime_arm.registry.steps import ZERO, Step, barrier, copy

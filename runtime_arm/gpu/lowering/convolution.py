@@ -1,7 +1,7 @@
 """Convolutions: implicit matrix products, depthwise, Winograd's F(4x4, 3x3), Caffe's im2col, and cuDNN's own.
 
-Without a wish the first two are used. ``engine="DEVICE:winograd"``, ``"DEVICE:im2col"`` or ``"DEVICE:cudnn"`` of the
-operator asks for another; see ``ways_of``. Where the device lacks it, the first two are used again.
+Without a preference the first two are used. ``engine="DEVICE:winograd"``, ``"DEVICE:im2col"`` or ``"DEVICE:cudnn"`` of
+the operator asks for another; see ``ways_of``. Where the device lacks it, the first two are used again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.planning.steps import Step
 from runtime_arm.records import NamedTuple
-from runtime_arm.registry.engine_wishes import DEVICE, wishes
+from runtime_arm.registry.engine_preferences import DEVICE, preferences
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec
@@ -76,7 +76,7 @@ def _symmetric_output(window: Window) -> Optional[Tuple[int, ...]]:
 
 def way_of(op: OperatorDef, inputs: Specs) -> str:
     """The way that the operator asks for, or the default."""
-    wanted = [wish.variant for wish in wishes(op) if wish.engine == DEVICE and not wish.refused]
+    wanted = [one.variant for one in preferences(op) if one.engine == DEVICE and not one.refused]
     possible = ways_of(op, inputs)
     return next((way for way in wanted if way in possible), possible[0])
 

@@ -21,7 +21,7 @@ from runtime_arm.engines.conv import gemm
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.engine_wishes import Wish
+from runtime_arm.registry.engine_preferences import Preference
 from runtime_arm.registry.kernel import Work
 from tests.optimize.nets import pair_of
 
@@ -320,9 +320,9 @@ def test_options_that_another_machine_may_choose_are_ruled_out_too(
 
 def test_an_option_is_ruled_out_as_a_whole_or_by_variant() -> None:
     options = [
-        Option(Wish("WINOGRAD", "f2x2_3x3"), Work(1, 0, 4.0)),
-        Option(Wish("WINOGRAD", "f4x4_3x3"), Work(1, 0, 60.0)),
-        Option(Wish("IM2COL"), None),
+        Option(Preference("WINOGRAD", "f2x2_3x3"), Work(1, 0, 4.0)),
+        Option(Preference("WINOGRAD", "f4x4_3x3"), Work(1, 0, 60.0)),
+        Option(Preference("IM2COL"), None),
     ]
     one = Options(0, OperatorDef.of("Conv", ["x"], ["y"], engine="NNPACK"), [], "WINOGRAD", options, {}, options[0])
     assert one.within(100).engine == "NNPACK"
@@ -359,15 +359,15 @@ def test_measured_engines_stay_within_the_budget() -> None:
 
 def test_the_most_promising_options_are_tried_first_for_all_operators() -> None:
     options = options_of(convolutions(3), sample_specs(convolutions(3).inputs))
-    wishes = {str(option.wish): option.wish for option in options[0].open}
+    preferences = {str(option.preference): option.preference for option in options[0].open}
     chosen = options[0].chosen
     assert chosen is not None
-    faster, fastest = [wish for wish in wishes.values() if wish != chosen.wish][:2]
-    timings = {place: {chosen.wish: 3.0, faster: 2.0, fastest: 1.0} for place in range(3)}
+    faster, fastest = [preference for preference in preferences.values() if preference != chosen.preference][:2]
+    timings = {place: {chosen.preference: 3.0, faster: 2.0, fastest: 1.0} for place in range(3)}
     first, second = promising(options, timings)
-    assert [option.wish for option in first.values()] == [fastest] * 3
-    assert [option.wish for option in second.values()] == [faster] * 3
-    assert promising(options, {0: {chosen.wish: 1.0, faster: 2.0}, 1: {faster: 0.5}}) == []
+    assert [option.preference for option in first.values()] == [fastest] * 3
+    assert [option.preference for option in second.values()] == [faster] * 3
+    assert promising(options, {0: {chosen.preference: 1.0, faster: 2.0}, 1: {faster: 0.5}}) == []
 
 
 def test_a_net_that_another_pass_changes_loses_its_tuning() -> None:
@@ -384,5 +384,5 @@ def test_options_follow_the_shapes() -> None:
         optimize(pair, shapes={"x": (1, 3, 5, 5)})
     small = options_of(pair, {"x": sample_specs(convolutions(1, (1, CHANNELS, 1, 1)).inputs)["x"]})
     large = options_of(pair, sample_specs(pair.inputs))
-    assert str(small[0].chosen and small[0].chosen.wish) == "IM2COL"
-    assert str(large[0].chosen and large[0].chosen.wish).startswith("WINOGRAD")
+    assert str(small[0].chosen and small[0].chosen.preference) == "IM2COL"
+    assert str(large[0].chosen and large[0].chosen.preference).startswith("WINOGRAD")

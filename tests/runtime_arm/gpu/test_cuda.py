@@ -18,7 +18,7 @@ from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.devices import open_device
 from runtime_arm.gpu.kernels import Define, source_of
 from runtime_arm.gpu.programs import Programs
-from tests.runtime_arm.gpu.test_cudnn import CASES, wishing
+from tests.runtime_arm.gpu.test_cudnn import CASES, with_cudnn
 from tests.runtime_arm.gpu.test_kernels import check
 
 ORIN = 87
@@ -107,5 +107,5 @@ def test_a_convolution_by_nvidias_own_cudnn_is_the_references(gpu: Tuple[Device,
             names.append(launch and launch.name)
             return launch
 
-    check((Watched(), gpu[1]), wishing(CASES[name]), half=False)  # type: ignore[arg-type]
+    check((Watched(), gpu[1]), with_cudnn(CASES[name]), half=False)  # type: ignore[arg-type]
     assert names == ["cudnnConvolutionForward"]

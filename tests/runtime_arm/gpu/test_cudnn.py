@@ -71,14 +71,14 @@ class WithCudnn:
         return Launch("cudnnConvolutionForward", enqueue, [x, w, y])
 
 
-def wishing(case: Case) -> Case:
+def with_cudnn(case: Case) -> Case:
     return case._replace(op=case.op.replace(engine="DEVICE:cudnn"))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_convolution_by_cudnn_is_the_references(opened: Tuple[Device, Programs], fake: Any, name: str) -> None:
     before = fake.fake_runs()
-    check((WithCudnn(opened[0]), opened[1]), wishing(CASES[name]), half=False)  # type: ignore[arg-type]
+    check((WithCudnn(opened[0]), opened[1]), with_cudnn(CASES[name]), half=False)  # type: ignore[arg-type]
     assert fake.fake_runs() == before + 2
     gc.collect()
     assert fake.fake_alive() == 0
@@ -89,7 +89,7 @@ def test_what_cudnn_is_not_for_is_computed_by_the_kernels(
     opened: Tuple[Device, Programs], fake: Any, case: Case, half: bool
 ) -> None:
     before = fake.fake_runs()
-    check((WithCudnn(opened[0]), opened[1]), wishing(case), half)  # type: ignore[arg-type]
+    check((WithCudnn(opened[0]), opened[1]), with_cudnn(case), half)  # type: ignore[arg-type]
     assert fake.fake_runs() == before
 
 
@@ -103,7 +103,7 @@ def no_cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_cudnn")
 def test_a_device_without_cudnn_uses_its_kernels(opened: Tuple[Device, Programs]) -> None:
-    check(opened, wishing(CASES["3x3"]), half=False)
+    check(opened, with_cudnn(CASES["3x3"]), half=False)
 
 
 def test_errors_have_the_name_of_the_call_and_of_the_error(fake: Any) -> None:

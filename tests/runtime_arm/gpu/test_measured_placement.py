@@ -21,7 +21,7 @@ from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.island import Island
 from runtime_arm.gpu.programs import Programs
 from runtime_arm.pair.pair import Pair
-from runtime_arm.registry.engine_wishes import Wish
+from runtime_arm.registry.engine_preferences import Preference
 from runtime_arm.registry.specs import TensorSpec
 from tests.docs.json_schemas import assert_fits
 from tests.runtime_arm.gpu.nets import SHAPE, X, net
@@ -137,7 +137,7 @@ def _kernels(predictor: Predictor) -> Set[str]:
 
 def _ways(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
     """A clock by which the first convolution takes these seconds on the device."""
-    timings = {0: {Wish("DEVICE", way): taken for way, taken in seconds.items()}}
+    timings = {0: {Preference("DEVICE", way): taken for way, taken in seconds.items()}}
     monkeypatch.setattr(measure_device, "time_ways", lambda *_: timings)
 
 
@@ -183,7 +183,7 @@ def test_the_processor_ignores_ways_of_a_device() -> None:
 
 def test_every_way_is_timed_by_the_devices_clock() -> None:
     timings = time_ways(_measured(), "opencl:0", {"x": TensorSpec(SHAPE, np.float32)}, 1, quiet)
-    ways = [{wish.variant for wish in known} - {"cudnn"} for _, known in sorted(timings.items())]
+    ways = [{preference.variant for preference in known} - {"cudnn"} for _, known in sorted(timings.items())]
     assert ways == [{"direct", "winograd", "im2col"}, {"direct", "im2col"}, {"direct", "winograd", "im2col"}]
     assert all(taken > 0 for known in timings.values() for taken in known.values())
 

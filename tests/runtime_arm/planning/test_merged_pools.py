@@ -75,7 +75,7 @@ def test_a_pool_with_an_activation_of_its_own_stays_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "preferences",
     [
         {"convolution": "FFT"},
         {"convolution": "REFERENCE"},
@@ -86,8 +86,8 @@ def test_a_pool_with_an_activation_of_its_own_stays_apart() -> None:
         {"outputs": ("b", "y")},
     ],
 )
-def test_engines_windows_and_outputs_that_prevent_the_merge(wishes: Dict[str, Any]) -> None:
-    assert operators(pair(**wishes)) == APART
+def test_engines_windows_and_outputs_that_prevent_the_merge(preferences: Dict[str, Any]) -> None:
+    assert operators(pair(**preferences)) == APART
 
 
 def test_a_blob_with_two_readers_prevents_the_merge() -> None:

@@ -19,7 +19,7 @@ from runtime_arm.engines.tiled.stem import FEW_CHANNELS
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
 from runtime_arm.operators.fused.separable_block import FLOOR, Parts, parts_of
-from runtime_arm.registry.engine_wishes import is_refused, wanted_engines
+from runtime_arm.registry.engine_preferences import is_refused, wanted_engines
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.kernel import Kernel, Specs, Work
 from runtime_arm.registry.layouts import Layout, Planes, Tiles

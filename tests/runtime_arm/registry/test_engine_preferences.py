@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runtime_arm.netdef import OperatorDef
-from runtime_arm.registry.engine_wishes import Wish, hint, open_variants, wanted_engines, wishes
+from runtime_arm.registry.engine_preferences import Preference, hint, open_variants, preferences, wanted_engines
 from runtime_arm.registry.kernel import Kernel, Work, choose
 from runtime_arm.registry.schema import lookup
 from runtime_arm.registry.specs import TensorSpec
@@ -21,18 +21,18 @@ def op_with(engine: str) -> OperatorDef:
 
 
 @pytest.mark.parametrize(
-    ("text", "wish"),
+    ("text", "preference"),
     [
-        ("WINOGRAD", Wish("WINOGRAD")),
-        (" WINOGRAD : f4x4_3x3", Wish("WINOGRAD", "f4x4_3x3")),
-        ("!WINOGRAD:f6x6_3x3", Wish("WINOGRAD", "f6x6_3x3", True)),
-        ("NNPACK", Wish("WINOGRAD")),
-        ("", Wish("DEFAULT")),
+        ("WINOGRAD", Preference("WINOGRAD")),
+        (" WINOGRAD : f4x4_3x3", Preference("WINOGRAD", "f4x4_3x3")),
+        ("!WINOGRAD:f6x6_3x3", Preference("WINOGRAD", "f6x6_3x3", True)),
+        ("NNPACK", Preference("WINOGRAD")),
+        ("", Preference("DEFAULT")),
     ],
 )
-def test_a_name_is_read(text: str, wish: Wish) -> None:
-    assert wishes(op_with(text)) == [wish]
-    assert text in ("", "NNPACK") or str(wish) == text.replace(" ", "")
+def test_a_name_is_read(text: str, preference: Preference) -> None:
+    assert preferences(op_with(text)) == [preference]
+    assert text in ("", "NNPACK") or str(preference) == text.replace(" ", "")
 
 
 @pytest.mark.parametrize(

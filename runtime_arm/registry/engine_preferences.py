@@ -27,7 +27,7 @@ ENGINE_ALIASES = {"": DEFAULT, "NNPACK": "WINOGRAD", "DEPTHWISE_3x3": "DEPTHWISE
 NNPACK_ALGORITHMS = {"FT8": "FFT", "FT16": "FFT", "IMPLICIT_GEMM": "IM2COL", "DIRECT": "POINTWISE"}  # by ``algo``
 
 
-class Wish(NamedTuple):
+class Preference(NamedTuple):
     """One name of the list; without a variant it means all variants."""
 
     engine: str
@@ -35,25 +35,25 @@ class Wish(NamedTuple):
     refused: bool = False
 
     @staticmethod
-    def parse(text: str) -> Wish:
+    def parse(text: str) -> Preference:
         refused = text.startswith("!")
         engine, _, variant = text.lstrip("!").partition(":")
-        return Wish(ENGINE_ALIASES.get(engine.strip(), engine.strip()), variant.strip(), refused)
+        return Preference(ENGINE_ALIASES.get(engine.strip(), engine.strip()), variant.strip(), refused)
 
     def __str__(self) -> str:
         return f"{'!' * self.refused}{self.engine}{':' * bool(self.variant)}{self.variant}"
 
 
-_ANY = Wish(DEFAULT)
+_ANY = Preference(DEFAULT)
 
 
-def wishes(op: OperatorDef) -> List[Wish]:
+def preferences(op: OperatorDef) -> List[Preference]:
     """The operator's list without its hints; DEFAULT alone if it is empty."""
     if not op.engine:
         return [_ANY]
     names = [name.strip() for name in op.engine.split(",") if "=" not in name] or [""]
     nnpack = NNPACK_ALGORITHMS.get(op.get_str("algo", "AUTO"), "NNPACK") if "NNPACK" in names else ""
-    return [Wish.parse(nnpack if name == "NNPACK" else name) for name in names]
+    return [Preference.parse(nnpack if name == "NNPACK" else name) for name in names]
 
 
 def hints(op: OperatorDef) -> List[str]:
@@ -75,28 +75,28 @@ def wanted_engines(op: OperatorDef) -> Dict[str, str]:
     """The processor's engines that the operator asks for, most wanted first, each with the first variant named, or
     ""."""
     wanted: Dict[str, str] = {}
-    for wish in wishes(op):
-        if not wish.refused and wish.engine != DEVICE:
-            wanted.setdefault(wish.engine, wish.variant)
+    for one in preferences(op):
+        if not one.refused and one.engine != DEVICE:
+            wanted.setdefault(one.engine, one.variant)
     return wanted
 
 
 def is_refused(op: OperatorDef, engine: str) -> bool:
     """Whether the operator rules out the whole engine."""
-    return "!" in op.engine and Wish(engine, refused=True) in wishes(op)
+    return "!" in op.engine and Preference(engine, refused=True) in preferences(op)
 
 
 def open_variants(op: OperatorDef, engine: str, variants: Sequence[str]) -> List[str]:
     """The variants that an engine may choose among: the one that is asked for, or all that are not ruled out."""
     asked = wanted_engines(op).get(engine, "")
-    refused = {wish.variant for wish in wishes(op) if wish.refused and wish.engine == engine}
+    refused = {one.variant for one in preferences(op) if one.refused and one.engine == engine}
     return [variant for variant in variants if variant not in refused and asked in ("", variant)]
 
 
-def ruled_out(op: OperatorDef, engines: Iterable[Wish]) -> OperatorDef:
+def ruled_out(op: OperatorDef, engines: Iterable[Preference]) -> OperatorDef:
     """A copy of the operator that rules these out, too."""
     known = [name.strip() for name in op.engine.split(",") if name.strip()]
-    refused = [str(wish._replace(refused=True)) for wish in engines]
+    refused = [str(one._replace(refused=True)) for one in engines]
     return op.replace(engine=",".join(dict.fromkeys([*known, *refused])))
 
 
