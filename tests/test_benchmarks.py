@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 import armnet
-from armnet.rivals import Rival
+from armnet.other_runtimes import OtherRuntime
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
@@ -166,10 +166,11 @@ def test_wrong_steps_are_not_timed(last: float, monkeypatch: pytest.MonkeyPatch)
 def test_a_runtime_that_answers_otherwise_is_not_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def rival(apart: float) -> Callable[..., Rival]:
-        return lambda original, feeds, threads: Rival(f"{apart:g}", "", lambda: [np.maximum(feeds["x"], 0) + apart])
+    def other(apart: float) -> Callable[..., OtherRuntime]:
+        name = f"{apart:g}"
+        return lambda original, feeds, threads: OtherRuntime(name, "", lambda: [np.maximum(feeds["x"], 0) + apart])
 
-    monkeypatch.setattr(runtimes, "RIVALS", {"good": rival(0), "wrong": rival(1), "lost": rival(np.nan)})
+    monkeypatch.setattr(runtimes, "OTHER_RUNTIMES", {"good": other(0), "wrong": other(1), "lost": other(np.nan)})
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["y"])],
         "g",

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
     from armnet.console import note, print_json, progress
     from armnet.opening import pair_of
-    from armnet.rivals import NOTE, Original
+    from armnet.other_runtimes import NOTE, Original
     from armnet.shapes import feeds_of, require_sizes, shapes_of, sizes_assumed
     from runtime_arm.execution.predictor import Predictor
     from runtime_arm.machine.cores import useful_cores
@@ -99,15 +99,15 @@ def measure(
     predictor: Any, original: Any, feeds: Any, against: List[str], runs: int, report: Any, beside: Any = None
 ) -> Any:
     """The rows for one number of threads, armnet's first, and warnings. beside: a Predictor with a device."""
-    from armnet.rivals import RIVALS, difference
+    from armnet.other_runtimes import OTHER_RUNTIMES, difference
     from armnet.timing import take_turns
     from runtime_arm.version import VERSION
 
     answer = list(predictor.run(feeds).values())
-    rivals = [RIVALS[name](original, feeds, predictor.threads) for name in against]
-    apart = {rival.name: difference(answer, rival.infer()) for rival in rivals}
+    others = [OTHER_RUNTIMES[name](original, feeds, predictor.threads) for name in against]
+    apart = {other.name: difference(answer, other.infer()) for other in others}
     ours = f"armnet {VERSION}"
-    candidates = {ours: lambda: predictor.run(feeds), **{rival.name: rival.infer for rival in rivals}}
+    candidates = {ours: lambda: predictor.run(feeds), **{other.name: other.infer for other in others}}
     if beside is not None:
         candidates[name_with_device(ours, beside)] = lambda: beside.run(feeds)
     figures, warnings = take_turns(candidates, runs, lambda done, total: report("timing", done, total))
@@ -118,20 +118,20 @@ def measure(
             warnings.append(
                 f"{beside.placement.session.device.spec} is the processor itself: its times are not those of a GPU"
             )
-    for rival in rivals:
-        figure, far = figures[rival.name], apart[rival.name]
+    for other in others:
+        figure, far = figures[other.name], apart[other.name]
         rows.append(
             {
-                "runtime": rival.name,
+                "runtime": other.name,
                 "threads": predictor.threads,
                 **figure.as_dict(),
-                "runs_model": rival.runs,
+                "runs_model": other.runs,
                 "ratio": figures[ours].seconds / figure.seconds,
                 "difference": far,
             }
         )
         if far is not None and far > FAR:
-            warnings.append(_explained(rival, far, answer))
+            warnings.append(_explained(other, far, answer))
     return rows, warnings
 
 
@@ -144,7 +144,7 @@ def name_with_device(ours: str, beside: Any) -> str:
 def _device_row(
     name: str, figures: Any, ours: str, predictor: Any, beside: Any, feeds: Any, answer: Any
 ) -> Dict[str, Any]:
-    from armnet.rivals import difference
+    from armnet.other_runtimes import difference
 
     return {
         "runtime": name,
@@ -156,12 +156,12 @@ def _device_row(
     }
 
 
-def _explained(rival: Any, apart: float, answer: Any) -> str:
+def _explained(other: Any, apart: float, answer: Any) -> str:
     """Why the outputs of another runtime differ so much from armnet's, as far as that can be measured."""
-    from armnet.rivals import difference
+    from armnet.other_runtimes import difference
 
-    told = f"the outputs of {rival.name} differ from armnet's by {apart:.2g} of the largest magnitude"
-    exact = None if rival.exact is None else difference(answer, rival.exact())
+    told = f"the outputs of {other.name} differ from armnet's by {apart:.2g} of the largest magnitude"
+    exact = None if other.exact is None else difference(answer, other.exact())
     if exact is not None and exact <= FAR:
         return (
             f"{told}: its fast kernels round differently; from its own reference kernels armnet differs by {exact:.0e}"
@@ -172,14 +172,14 @@ def _explained(rival: Any, apart: float, answer: Any) -> str:
 def _names(text: str) -> List[str]:
     """The runtimes of --against; UsageError if there is none of that name."""
     from armnet.console import note
-    from armnet.rivals import RIVALS, installed
+    from armnet.other_runtimes import OTHER_RUNTIMES, installed
 
     if text.strip() == "all":
-        return installed([name for name in RIVALS if name != "reference"], note)
+        return installed([name for name in OTHER_RUNTIMES if name != "reference"], note)
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in RIVALS:
-            raise UsageError(f"--against takes {', '.join(RIVALS)} or all; got {name!r}")
+        if name not in OTHER_RUNTIMES:
+            raise UsageError(f"--against takes {', '.join(OTHER_RUNTIMES)} or all; got {name!r}")
     return names
 
 

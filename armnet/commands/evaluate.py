@@ -137,7 +137,7 @@ def _places(args: argparse.Namespace, model: Any, options: Any) -> List[Any]:
     from pathlib import Path
 
     from armnet.evaluation.place import Here, by_another_runtime
-    from armnet.rivals import Original, answering
+    from armnet.other_runtimes import Original, open_session
 
     places: List[Any] = [Here(model, options)]
     if args.scheduler:
@@ -146,7 +146,7 @@ def _places(args: argparse.Namespace, model: Any, options: Any) -> List[Any]:
         places = [Cluster(args.scheduler, model, options)]
     for name in _names(args.against):
         source = args.model or (args.pair[0] if Path(args.pair[0]).suffix in (".onnx", ".tflite") else None)
-        other = answering(name, Original(model.pair, Path(args.pair[0]), source), model.predictor.threads)
+        other = open_session(name, Original(model.pair, Path(args.pair[0]), source), model.predictor.threads)
         places.append(by_another_runtime(model, other.run, other.name, options))
     for name in _names(args.on):
         from armnet.evaluation.on_target import OnTarget

@@ -10,7 +10,13 @@ from typing import Any, Dict, List
 from armnet.console import note, print_json, print_table
 from armnet.opening import name_of, pair_folder
 from device_tests.host.counting import budget_file, budgets
-from device_tests.host.counting.operator_counts import RIVALS, NetworkCounts, count_pair, count_rival, rival_of
+from device_tests.host.counting.operator_counts import (
+    OTHER_RUNTIMES,
+    NetworkCounts,
+    count_other_runtime,
+    count_pair,
+    runtime_of,
+)
 from device_tests.host.counting.regions import KINDS, Counts
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import Machine, machine_with
@@ -41,20 +47,22 @@ def count(args: argparse.Namespace) -> int:
 def _count_one(args: argparse.Namespace, machine: Machine) -> int:
     with pair_folder(args.pair) as folder:
         counts = count_pair(machine, folder)
-    rivals = {f"{rival_of(Path(model))} {model}": count_rival(machine, Path(model)) for model in args.against or ()}
+    others = {
+        f"{runtime_of(Path(model))} {model}": count_other_runtime(machine, Path(model)) for model in args.against or ()
+    }
     if args.json:
         operators = [{**op._asdict(), "counts": _by_kind(op.counts)} for op in counts.operators]
-        others = {name: _by_kind(counted) for name, counted in rivals.items()}
+        against = {name: _by_kind(counted) for name, counted in others.items()}
         facts = {
             "machine": machine.name,
             "network": _by_kind(counts.network),
             "operators": operators,
             "start": counts.start.instructions,
         }
-        print_json("device count", {**facts, "others": others})
+        print_json("device count", {**facts, "others": against})
         return 0
     _print_operators(counts)
-    rows = [[name, *_millions(counted)] for name, counted in {"armnet": counts.network, **rivals}.items()]
+    rows = [[name, *_millions(counted)] for name, counted in {"armnet": counts.network, **others}.items()]
     print(f"\nmillions of instructions per inference on {machine.name}, one thread")
     print_table(["", *COLUMNS], rows, right=COLUMNS)
     print(f"start, from loading the runtime to the first output: {counts.start.instructions / 1e6:.0f} M instructions")
@@ -132,9 +140,9 @@ def _count_all(args: argparse.Namespace, machine: Machine) -> int:
 def _others(machine: Machine, model: Path, folder: Path) -> Dict[str, Any]:
     """Instructions of the other runtimes for the same network, by name; a note says why one is missing."""
     others = {}
-    for name in RIVALS.values():
+    for name in OTHER_RUNTIMES.values():
         try:
-            others[name] = count_rival(machine, budgets.rival_model(model, name, folder)).instructions
+            others[name] = count_other_runtime(machine, budgets.model_for_runtime(model, name, folder)).instructions
         except EmulationUnavailable as error:
             note(f"armnet: {error}")
     return others
@@ -145,8 +153,8 @@ def _print_networks(machine: Machine, rows: List[Dict[str, Any]]) -> None:
     cells = []
     for row in rows:
         counts = [f"{row['counts'][kind] / 1e6:.1f}" for kind in KINDS]
-        rivals = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
-        cells.append([row["network"], *counts, _change(row), f"{row['start'] / 1e6:.0f}", *rivals])
+        theirs = [f"{row['others'][other] / 1e6:.1f}" if other in row["others"] else "" for other in others]
+        cells.append([row["network"], *counts, _change(row), f"{row['start'] / 1e6:.0f}", *theirs])
     print(f"millions of instructions per inference on {machine.name}, one thread")
     print_table(["network", *COLUMNS, CHANGE, START, *others], cells, right=[*COLUMNS, CHANGE, START, *others])
     for row in rows:

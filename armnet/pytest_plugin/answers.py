@@ -17,8 +17,8 @@ from armnet.evaluation.place import Place, by_another_runtime
 from armnet.model_files import completed
 from armnet.opening import name_of
 from armnet.opening import open as open_model
+from armnet.other_runtimes import Original, Session, open_session
 from armnet.pytest_plugin.device import Device, files_of
-from armnet.rivals import Answering, Original, answering
 from exporter.compare.divergence import relative_error
 from exporter.compare.original_run import run_original
 from runtime_arm.app.answer import Answer, Options
@@ -104,11 +104,11 @@ def _examples(data: Any, model: Model) -> tuple[Sequence[Example], Optional[Data
     return [Example(f"data[{number}]", value, None) for number, value in enumerate(values)], None
 
 
-def _original(sources: Sequence[AnyPath], model: Model) -> Answering:
+def _original(sources: Sequence[AnyPath], model: Model) -> Session:
     """The original, ready to answer, by the pair's names."""
     suffix = Path(sources[0]).suffix.lower()
     if len(sources) == 1 and suffix in _RUNTIMES:
-        return answering(_RUNTIMES[suffix], Original(model.pair, Path(sources[0]), os.fspath(sources[0])), 1)
+        return open_session(_RUNTIMES[suffix], Original(model.pair, Path(sources[0]), os.fspath(sources[0])), 1)
     names = [info.name for info in model.pair.outputs]
 
     def run(feeds: Mapping[str, Any]) -> Dict[str, Any]:
@@ -118,7 +118,7 @@ def _original(sources: Sequence[AnyPath], model: Model) -> Answering:
             raise UsageError(f"{name_of(sources)}: its runtime does not show {', '.join(absent)}")
         return {name: seen[name] for name in names}
 
-    return Answering("its own runtime", run)
+    return Session("its own runtime", run)
 
 
 def _kept(answer: Answer) -> Finding:

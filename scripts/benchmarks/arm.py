@@ -9,7 +9,7 @@ from typing import List
 
 from armnet.console import note
 from device_tests.host.counting import budgets
-from device_tests.host.counting.operator_counts import RIVALS, count_rival
+from device_tests.host.counting.operator_counts import OTHER_RUNTIMES, count_other_runtime
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
 from device_tests.host.networks.known import build
@@ -17,34 +17,34 @@ from runtime_arm.errors import ArmnetError
 from scripts.benchmarks.beside import NETWORKS
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
-MACHINES = (("arm64", RIVALS[".onnx"]), ("armhf", RIVALS[".tflite"]))
+MACHINES = (("arm64", OTHER_RUNTIMES[".onnx"]), ("armhf", OTHER_RUNTIMES[".tflite"]))
 
 
 def measure(options: Options) -> List[Row]:
     rows: List[Row] = []
-    for architecture, rival in MACHINES:
+    for architecture, other in MACHINES:
         for network in options.networks or NETWORKS:
             note(f"counting {network} on {architecture}")
             try:
-                rows.append(_count(architecture, network, rival))
+                rows.append(_count(architecture, network, other))
             except (ArmnetError, EmulationUnavailable, subprocess.TimeoutExpired) as error:
-                rows.append({"network": network, "machine": architecture, "rival": rival, "refused": str(error)[:160]})
+                rows.append({"network": network, "machine": architecture, "other": other, "refused": str(error)[:160]})
     return rows
 
 
-def _count(architecture: str, network: str, rival: str) -> Row:
+def _count(architecture: str, network: str, other: str) -> Row:
     machine = emulated(architecture)
     with tempfile.TemporaryDirectory() as name:
         model = Path(name, f"{network}.onnx")
         model.write_bytes(build(network).SerializeToString())
         ours = budgets.count_network(machine, model, Path(name)).network.instructions
-        theirs = count_rival(machine, budgets.rival_model(model, rival, Path(name))).instructions
+        theirs = count_other_runtime(machine, budgets.model_for_runtime(model, other, Path(name))).instructions
     return {
         "network": network,
         "machine": machine.name,
-        "rival": rival,
+        "other": other,
         "armnet_instructions": ours,
-        "rival_instructions": theirs,
+        "other_instructions": theirs,
         "ratio": ours / theirs,
     }
 
@@ -55,9 +55,9 @@ PART = Part(
     {
         "network": word("network"),
         "machine": word("machine"),
-        "beside": word("rival"),
+        "beside": word("other"),
         "armnet M": number("armnet_instructions", "{:.1f}", 1e-6),
-        "other M": number("rival_instructions", "{:.1f}", 1e-6),
+        "other M": number("other_instructions", "{:.1f}", 1e-6),
         "ratio": number("ratio"),
         "": word("refused"),
     },

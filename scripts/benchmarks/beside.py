@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 
 import armnet
-from armnet.rivals import Original, difference, onnxruntime
+from armnet.other_runtimes import Original, difference, onnxruntime
 from armnet.timing import take_turns
 from device_tests.host.networks.known import build
 from optimize import optimize
@@ -45,10 +45,10 @@ def compare(pair: Pair, model: Optional[Path], feeds: Mapping[str, Array], threa
     model: the file that onnxruntime runs; None for the pair written as ONNX.
     """
     with armnet.Predictor(pair, threads=threads) as predictor:
-        rival = onnxruntime.ready(Original(pair, Path(), None if model is None else str(model)), feeds, threads)
+        other = onnxruntime.ready(Original(pair, Path(), None if model is None else str(model)), feeds, threads)
         ours, theirs = "armnet", "onnxruntime"
-        figures, warnings = take_turns({ours: lambda: predictor.run(feeds), theirs: rival.infer}, runs)
-        apart = difference(list(predictor.run(feeds).values()), rival.infer())
+        figures, warnings = take_turns({ours: lambda: predictor.run(feeds), theirs: other.infer}, runs)
+        apart = difference(list(predictor.run(feeds).values()), other.infer())
     row: Row = {"threads": threads, "difference": apart, "warnings": warnings}
     for name in (ours, theirs):
         row.update({f"{name}_{key}": value for key, value in figures[name].as_dict().items()})

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Sequence
 
 import armnet
 from armnet.console import note
-from armnet.rivals import RIVALS, Original, Rival, difference, installed
+from armnet.other_runtimes import OTHER_RUNTIMES, Original, OtherRuntime, difference, installed
 from armnet.timing import take_turns
 from device_tests.host.networks.known import build
 from optimize import optimize
@@ -17,7 +17,7 @@ from runtime_arm.netdef import Array
 from scripts.benchmarks.beside import NETWORKS, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
-BESIDE = tuple(name for name in RIVALS if name != "reference")
+BESIDE = tuple(name for name in OTHER_RUNTIMES if name != "reference")
 FAR = 1e-3  # a runtime whose answer is further away computes something else, and is not timed
 
 
@@ -46,7 +46,7 @@ def beside_all(model: Path, x: Array, names: Sequence[str], runs: int) -> Row:
         candidates: Dict[str, Callable[[], object]] = {"armnet": lambda: predictor.run(feeds)}
         for name in names:
             try:
-                candidates[name] = _agreeing(RIVALS[name](original, feeds, 1), answer).infer
+                candidates[name] = _agreeing(OTHER_RUNTIMES[name](original, feeds, 1), answer).infer
             except ArmnetError as error:
                 refused[name] = str(error)[:160]
                 note(refused[name])
@@ -56,14 +56,14 @@ def beside_all(model: Path, x: Array, names: Sequence[str], runs: int) -> Row:
     return {"threads": 1, "cpu_seconds": seconds, **ratios, "refused": refused, "warnings": warnings}
 
 
-def _agreeing(rival: Rival, answer: Sequence[Array]) -> Rival:
+def _agreeing(other: OtherRuntime, answer: Sequence[Array]) -> OtherRuntime:
     """The runtime, if its answer is armnet's. ArmnetError if not."""
-    apart = difference(answer, rival.infer())
+    apart = difference(answer, other.infer())
     if apart is None or apart > FAR:
         raise ArmnetError(
-            f"{rival.name} gives another answer: {'of other sizes' if apart is None else f'{apart:.0e} away'}"
+            f"{other.name} gives another answer: {'of other sizes' if apart is None else f'{apart:.0e} away'}"
         )
-    return rival
+    return other
 
 
 TITLES = {"onnxruntime": "onnxruntime", "tflite": "LiteRT", "mnn": "MNN", "ncnn": "ncnn", "opencv": "OpenCV"}

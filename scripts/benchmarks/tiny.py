@@ -8,7 +8,7 @@ from typing import Any, Callable, List
 
 import armnet
 from armnet.console import note
-from armnet.rivals import Original, difference, onnxruntime
+from armnet.other_runtimes import Original, difference, onnxruntime
 from armnet.timing import take_turns
 from optimize import optimize
 from scripts.benchmarks.part import Options, Part, Row, number, word
@@ -30,10 +30,10 @@ def _measured(name: str, model: Path, runs: int) -> Row:
     model.write_bytes(network.model.SerializeToString())
     pair, feeds = optimize(armnet.export(str(model))), network.feeds
     with armnet.Predictor(pair, threads=1) as predictor:
-        rival = onnxruntime.ready(Original(pair, Path(), str(model)), feeds, 1)
-        candidates = {"armnet": _often(lambda: predictor.run(feeds)), "onnxruntime": _often(rival.infer)}
+        other = onnxruntime.ready(Original(pair, Path(), str(model)), feeds, 1)
+        candidates = {"armnet": _often(lambda: predictor.run(feeds)), "onnxruntime": _often(other.infer)}
         figures, warnings = take_turns(candidates, runs)
-        apart = difference(list(predictor.run(feeds).values()), rival.infer())
+        apart = difference(list(predictor.run(feeds).values()), other.infer())
     row: Row = {"network": name, "difference": apart, "warnings": warnings, "spread": figures["armnet"].spread}
     for who, figure in figures.items():
         row[f"{who}_seconds"] = figure.seconds / TOGETHER

@@ -65,7 +65,7 @@ def lines(pair: Path, folder: Path) -> Dict[str, List[List[object]]]:
         "describe": [[pair], [onnx]],
         "compare": [[onnx, pair], [words, pair], [net, pair], [pair, folder / "f"], [onnx]],
         "profile": [[pair, "--rounds", 1], [pair, "--rounds", 1, "--why"], [words]],
-        "bench": [[pair, "--runs", 1], *([pair, "--runs", 1, "--against", one] for one in RIVALS)],
+        "bench": [[pair, "--runs", 1], *([pair, "--runs", 1, "--against", one] for one in OTHER_RUNTIMES)],
         "pack": [[pair, "-o", folder / "app.pyz"], [pair, "-o", folder / "b.pyz", "--sample", picture]],
         "device": [
             ["list"],
@@ -87,7 +87,7 @@ def lines(pair: Path, folder: Path) -> Dict[str, List[List[object]]]:
     }
 
 
-RIVALS = ("onnxruntime", "tflite", "reference")
+OTHER_RUNTIMES = ("onnxruntime", "tflite", "reference")
 WORKS = (
     "export",
     "support",

@@ -131,9 +131,9 @@ def count_network(machine: Machine, model: Path, folder: Path) -> NetworkCounts:
     return count_pair(machine, optimised(model, folder))
 
 
-def rival_model(model: Path, rival: str, folder: Path) -> Path:
+def model_for_runtime(model: Path, runtime: str, folder: Path) -> Path:
     """The file that another runtime takes for the network of an ONNX file: itself, or a .tflite file in ``folder``."""
-    if rival == "onnxruntime":
+    if runtime == "onnxruntime":
         return model
     from device_tests.host.networks.tflite_writer import tflite_bytes
     from exporter import export

@@ -24,8 +24,8 @@ from runtime_arm.errors import UsageError
 from runtime_arm.machine.cache import cache_root
 
 TIMEOUT = 900.0  # seconds
-RIVALS = {".onnx": "onnxruntime", ".tflite": "tflite-runtime"}
-RIVAL_PROGRAM = Path(__file__).with_name("rival_inference.py")
+OTHER_RUNTIMES = {".onnx": "onnxruntime", ".tflite": "tflite-runtime"}
+OTHER_PROGRAM = Path(__file__).with_name("other_inference.py")
 RECIPE = 1
 # The platforms of wheels that pip takes on Debian 12.
 WHEEL_PLATFORMS = {
@@ -74,26 +74,26 @@ def count_pair(machine: Machine, pair: Path) -> NetworkCounts:
     return NetworkCounts(network, [_operator_counts(name, counts) for name, counts in regions.items()], start)
 
 
-def count_rival(machine: Machine, model: Path) -> Counts:
+def count_other_runtime(machine: Machine, model: Path) -> Counts:
     """Counts an inference of an .onnx file by onnxruntime, or of a .tflite file by tflite-runtime, with one thread.
 
     EmulationUnavailable if that runtime cannot be installed on the machine.
     """
-    packages = rival_packages(machine, rival_of(model))
-    arguments = [str(RIVAL_PROGRAM), str(model.resolve())]
-    env = {"PYTHONPATH": f"{packages}:{RIVAL_PROGRAM.parents[3]}"}
+    packages = runtime_packages(machine, runtime_of(model))
+    arguments = [str(OTHER_PROGRAM), str(model.resolve())]
+    env = {"PYTHONPATH": f"{packages}:{OTHER_PROGRAM.parents[3]}"}
     return _net_regions(count(machine, arguments, TIMEOUT, env))[NETWORK]
 
 
-def rival_of(model: Path) -> str:
+def runtime_of(model: Path) -> str:
     """The runtime that a model file is for."""
-    if model.suffix not in RIVALS:
-        formats = " or ".join(f"{suffix} ({rival})" for suffix, rival in RIVALS.items())
+    if model.suffix not in OTHER_RUNTIMES:
+        formats = " or ".join(f"{suffix} ({other})" for suffix, other in OTHER_RUNTIMES.items())
         raise UsageError(f"{model}: no other runtime takes this file; give {formats}")
-    return RIVALS[model.suffix]
+    return OTHER_RUNTIMES[model.suffix]
 
 
-def rival_packages(machine: Machine, name: str) -> Path:
+def runtime_packages(machine: Machine, name: str) -> Path:
     """A folder with the package's newest release for the machine, from the package index that pip uses."""
 
     def build(folder: Path) -> None:
@@ -115,7 +115,8 @@ def rival_packages(machine: Machine, name: str) -> Path:
 
     cache = cache_root()
     with locked(cache):
-        return built(cache / "rivals" / f"{name}-{machine.architecture}", [RECIPE, name, machine.python_version], build)
+        folder = cache / "runtimes" / f"{name}-{machine.architecture}"
+        return built(folder, [RECIPE, name, machine.python_version], build)
 
 
 def _operator_counts(region: str, counts: Counts) -> OperatorCounts:

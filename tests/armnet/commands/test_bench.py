@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import armnet as armnet_package
-from armnet import rivals, timing
-from armnet.rivals import Original, Rival, difference
+from armnet import other_runtimes, timing
+from armnet.other_runtimes import Original, OtherRuntime, difference
 from armnet.timing import cpu_seconds, take_turns
 from runtime_arm import Pair, load
 from tests.support.commands import Armnet, refused
@@ -89,9 +89,9 @@ def test_a_source_model_is_recognised_by_its_hash(beside_its_source: Path) -> No
 def test_a_large_difference_is_explained(
     armnet: Armnet, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rival(name: str, exact: Optional[float]) -> Callable[..., Rival]:
+    def other(name: str, exact: Optional[float]) -> Callable[..., OtherRuntime]:
         """Returns outputs that differ from armnet's; those of its reference kernels, if any, differ by ``exact``."""
-        return lambda original, feeds, threads: Rival(
+        return lambda original, feeds, threads: OtherRuntime(
             name,
             "a model",
             lambda: [probabilities + 1],
@@ -101,8 +101,8 @@ def test_a_large_difference_is_explained(
     np.savez(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 8), np.float32))
     with load(digits, threads=1) as predictor:
         probabilities = predictor.run([np.zeros((1, 1, 8, 8), np.float32)])["probabilities"]
-    made = {"rounding": rival("rounding", 0.0), "wrong": rival("wrong", 1.0), "opaque": rival("opaque", None)}
-    monkeypatch.setattr(rivals, "RIVALS", made)
+    made = {"rounding": other("rounding", 0.0), "wrong": other("wrong", 1.0), "opaque": other("opaque", None)}
+    monkeypatch.setattr(other_runtimes, "OTHER_RUNTIMES", made)
     words = ["--against", ",".join(made), "--runs", 1, "--threads", 1, "--input", tmp_path / "in.npz", "--json"]
     warnings = json.loads(armnet("bench", digits, *words)[1])["warnings"]
     explained = {warning.split()[3]: warning for warning in warnings if warning.startswith("the outputs of ")}
@@ -198,15 +198,15 @@ def test_a_runtime_with_a_form_of_its_own_gives_the_same_answer(name: str, packa
             pytest.skip(f"timing {name} needs {package}")
     pair = armnet_package.export(DEMO / "digits.onnx")
     feeds = {"image": np.random.default_rng(0).random((1, 1, 8, 8), np.float32)}
-    rival = rivals.RIVALS[name](Original(pair, DEMO, str(DEMO / "digits.onnx")), feeds, 1)
+    other = other_runtimes.OTHER_RUNTIMES[name](Original(pair, DEMO, str(DEMO / "digits.onnx")), feeds, 1)
     with armnet_package.Predictor(pair, threads=1) as predictor:
-        assert difference(list(predictor.run(feeds).values()), rival.infer()) < 1e-5
+        assert difference(list(predictor.run(feeds).values()), other.infer()) < 1e-5
 
 
 def test_what_is_not_installed_is_named_in_one_line(
     armnet: Armnet, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals, "find_spec", lambda package: None)
+    monkeypatch.setattr(other_runtimes, "find_spec", lambda package: None)
     status, out, err = armnet("bench", digits, "--against", "all", "--runs", 1, "--threads", 1)
     assert (status, len(out.splitlines())) == (0, 3)
     wanted = "pip install 'armnet[validate]' MNN ncnn pnnx 'armnet[caffe]'"

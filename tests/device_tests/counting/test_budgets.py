@@ -10,7 +10,7 @@ import pytest
 
 from device_tests.host.counting import budgets, operator_counts
 from device_tests.host.counting.budgets import Budget, excesses
-from device_tests.host.counting.operator_counts import NetworkCounts, OperatorCounts, count_rival
+from device_tests.host.counting.operator_counts import NetworkCounts, OperatorCounts, count_other_runtime
 from device_tests.host.counting.regions import Counts
 from device_tests.host.emulation.machine import Machine
 from device_tests.host.suite_run import runtime_files
@@ -158,14 +158,14 @@ def test_an_operator_that_became_slower_is_named(
 
 
 @pytest.mark.parametrize(
-    ("rival", "machine"), [("onnxruntime", "arm64"), ("tflite-runtime", "arm64"), ("tflite-runtime", "armhf")]
+    ("other", "machine"), [("onnxruntime", "arm64"), ("tflite-runtime", "arm64"), ("tflite-runtime", "armhf")]
 )
 def test_other_runtimes_are_counted(
-    rival: str, machine: str, request: pytest.FixtureRequest, counting: Path, tmp_path: Path
+    other: str, machine: str, request: pytest.FixtureRequest, counting: Path, tmp_path: Path
 ) -> None:
-    model = budgets.rival_model(budgets.source_model("digits", tmp_path), rival, tmp_path)
+    model = budgets.model_for_runtime(budgets.source_model("digits", tmp_path), other, tmp_path)
     try:
-        counts = count_rival(request.getfixturevalue(machine), model)
+        counts = count_other_runtime(request.getfixturevalue(machine), model)
     except operator_counts.EmulationUnavailable as error:
         pytest.skip(str(error))
     assert 200_000 < counts.instructions < 5_000_000
@@ -174,4 +174,4 @@ def test_other_runtimes_are_counted(
 
 def test_other_runtimes_take_their_own_formats(arm64: Machine) -> None:
     with pytest.raises(UsageError, match=r"model\.pb: no other runtime takes this file; give \.onnx \(onnxruntime\)"):
-        count_rival(arm64, Path("model.pb"))
+        count_other_runtime(arm64, Path("model.pb"))

@@ -14,7 +14,7 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array
 
 
-class Rival(NamedTuple):
+class OtherRuntime(NamedTuple):
     """Another runtime, ready to run.
 
     name: with its version. runs: the model that it runs. infer: an inference, which returns the outputs. exact: an
@@ -28,7 +28,7 @@ class Rival(NamedTuple):
 
 
 def by_name(names: Sequence[str], feeds: Mapping[str, Array]) -> Dict[str, Array]:
-    """The inputs by the rival's names: by name if the names agree, else in order."""
+    """The inputs by the other runtime's names: by name if the names agree, else in order."""
     if set(names) <= set(feeds):
         return {name: feeds[name] for name in names}
     if len(names) != len(feeds):

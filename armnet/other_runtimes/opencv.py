@@ -1,4 +1,4 @@
-"""OpenCV's dnn module, as a rival."""
+"""OpenCV's dnn module as another runtime to compare with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import Any, List, Mapping
 
-from armnet.rivals.original import Original
-from armnet.rivals.rival import Rival, by_name
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import OtherRuntime, by_name
 from runtime_arm.errors import ExportError, first_line
 from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
 
 
-def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> OtherRuntime:
     """OpenCV's own kernels. The number of threads is that of all of OpenCV in this process."""
     with needed_for("timing OpenCV"):
         import cv2
@@ -33,4 +33,4 @@ def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival
         infer()
     except cv2.error as error:
         raise ExportError(f"OpenCV refuses {where}: {first_line(error)}") from error
-    return Rival(f"OpenCV {cv2.__version__}", where, infer)
+    return OtherRuntime(f"OpenCV {cv2.__version__}", where, infer)

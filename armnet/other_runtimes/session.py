@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Mapping, NamedTuple
 
-from armnet.rivals.onnxruntime import session_of
-from armnet.rivals.original import Original
-from armnet.rivals.rival import by_name
+from armnet.other_runtimes.onnxruntime import session_of
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import by_name
 from runtime_arm import Pair
 from runtime_arm.errors import ExportError, UsageError, first_line
 from runtime_arm.netdef import Array
 
 
-class Answering(NamedTuple):
+class Session(NamedTuple):
     """Another runtime that answers one input after the other. run: an inference, from inputs to outputs by the pair's
     names; ExportError if the runtime refuses them.
     """
@@ -21,16 +21,16 @@ class Answering(NamedTuple):
     run: Callable[[Mapping[str, Array]], Dict[str, Array]]
 
 
-def answering(runtime: str, original: Original, threads: int) -> Answering:
+def open_session(runtime: str, original: Original, threads: int) -> Session:
     """onnxruntime or tflite, ready to answer. UsageError for another name, or if there is no TFLite model."""
     if runtime == "onnxruntime":
-        return _answering_onnx(original, threads)
+        return _open_onnx(original, threads)
     if runtime == "tflite":
-        return _answering_tflite(original, threads)
+        return _open_tflite(original, threads)
     raise UsageError(f"--against takes onnxruntime or tflite, got {runtime!r}")
 
 
-def _answering_onnx(original: Original, threads: int) -> Answering:
+def _open_onnx(original: Original, threads: int) -> Session:
     session, name, where = session_of(original, threads)
     takes, gives = ([value.name for value in values] for values in (session.get_inputs(), session.get_outputs()))
 
@@ -41,10 +41,10 @@ def _answering_onnx(original: Original, threads: int) -> Answering:
             raise ExportError(f"onnxruntime refuses {where}: {first_line(error)}") from error
         return _by_pair(original.pair, dict(zip(gives, outputs)))
 
-    return Answering(name, run)
+    return Session(name, run)
 
 
-def _answering_tflite(original: Original, threads: int) -> Answering:
+def _open_tflite(original: Original, threads: int) -> Session:
     from exporter.tflite.original_run import tflite_runtime
 
     if not original.is_tflite:
@@ -68,7 +68,7 @@ def _answering_tflite(original: Original, threads: int) -> Answering:
         outputs = {tensor["name"]: interpreter.get_tensor(tensor["index"]) for tensor in gives}
         return _by_pair(original.pair, outputs)
 
-    return Answering(name, run)
+    return Session(name, run)
 
 
 def _by_pair(pair: Pair, outputs: Mapping[str, Array]) -> Dict[str, Array]:

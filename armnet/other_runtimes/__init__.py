@@ -8,17 +8,17 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Callable, List, Mapping, Sequence, Tuple
 
-from armnet.rivals import mnn, ncnn, onnxruntime, opencv, reference, tflite
-from armnet.rivals.answering import Answering, answering
-from armnet.rivals.difference import difference
-from armnet.rivals.onnxruntime import NOTE
-from armnet.rivals.original import Original
-from armnet.rivals.rival import Rival
+from armnet.other_runtimes import mnn, ncnn, onnxruntime, opencv, reference, tflite
+from armnet.other_runtimes.difference import difference
+from armnet.other_runtimes.onnxruntime import NOTE
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import OtherRuntime
+from armnet.other_runtimes.session import Session, open_session
 from runtime_arm.netdef import Array
 
-__all__ = ["NOTE", "RIVALS", "Answering", "Original", "Rival", "answering", "difference", "installed"]
+__all__ = ["NOTE", "OTHER_RUNTIMES", "Original", "OtherRuntime", "Session", "difference", "installed", "open_session"]
 
-RIVALS: Mapping[str, Callable[[Original, Mapping[str, Array], int], Rival]] = {
+OTHER_RUNTIMES: Mapping[str, Callable[[Original, Mapping[str, Array], int], OtherRuntime]] = {
     "onnxruntime": onnxruntime.ready,
     "tflite": tflite.ready,
     "mnn": mnn.ready,

@@ -1,16 +1,16 @@
-"""LiteRT or tflite-runtime, as a rival."""
+"""LiteRT or tflite-runtime as another runtime to compare with."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, List, Mapping
 
-from armnet.rivals.original import Original
-from armnet.rivals.rival import Rival, in_order
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import OtherRuntime, in_order
 from runtime_arm.errors import ExportError, first_line
 from runtime_arm.netdef import Array
 
 
-def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> OtherRuntime:
     """LiteRT, or the tflite-runtime that Raspberry Pis carry, with their default kernels."""
     from exporter.tflite.original_run import tflite_runtime
 
@@ -35,6 +35,6 @@ def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival
         infer()
     except (ValueError, RuntimeError) as error:
         raise ExportError(f"{name} refuses {where}: {first_line(error)}") from error
-    return Rival(
+    return OtherRuntime(
         name, where, infer, lambda: interpreter(experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF)()
     )

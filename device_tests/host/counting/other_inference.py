@@ -1,4 +1,4 @@
-"""``rival_inference.py MODEL``: runs an inference by onnxruntime or tflite-runtime, marked as a region.
+"""``other_inference.py MODEL``: runs an inference by onnxruntime or tflite-runtime, marked as a region.
 
 It runs on an emulated machine whose instructions are counted, on the inputs of ``device_tests.suite.count_steps``.
 """

@@ -1,4 +1,4 @@
-"""MNN, as a rival."""
+"""MNN as another runtime to compare with."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import List, Mapping
 
 import numpy as np
 
-from armnet.rivals.original import Original
-from armnet.rivals.rival import Rival, by_name, talks_on_stderr
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import OtherRuntime, by_name, talks_on_stderr
 from runtime_arm.errors import ExportError, first_line
 from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
@@ -20,7 +20,7 @@ from runtime_arm.netdef import Array
 _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
 
-def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> OtherRuntime:
     """MNN on a model that its own converter makes from ONNX, in float32."""
     with needed_for("timing MNN"), talks_on_stderr():
         import MNN
@@ -46,7 +46,7 @@ def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival
             raise RuntimeError("it gives no outputs")
     except Exception as error:  # its errors have no common base
         raise ExportError(f"MNN refuses {where}: {first_line(error)}") from error
-    return Rival(f"MNN {MNN.version()}", where, infer)
+    return OtherRuntime(f"MNN {MNN.version()}", where, infer)
 
 
 def _converted(where: str, model: Path, folder: Path) -> Path:

@@ -1,11 +1,11 @@
-"""onnxruntime, as a rival."""
+"""onnxruntime as another runtime to compare with."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Tuple
 
-from armnet.rivals.original import Original
-from armnet.rivals.rival import Rival, by_name
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import OtherRuntime, by_name
 from runtime_arm.errors import ExportError, first_line
 from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
@@ -13,7 +13,7 @@ from runtime_arm.netdef import Array
 NOTE = "onnxruntime's threads do not spin between its runs, where they would slow down the runtime whose turn it is"
 
 
-def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> OtherRuntime:
     """onnxruntime with its defaults, except for the number of threads, and that these do not spin."""
     session, name, where = session_of(original, threads)
     try:
@@ -21,7 +21,7 @@ def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival
         session.run(None, given)
     except Exception as error:  # its exceptions have no common base
         raise ExportError(f"onnxruntime refuses {where}: {first_line(error)}") from error
-    return Rival(name, where, lambda: session.run(None, given))
+    return OtherRuntime(name, where, lambda: session.run(None, given))
 
 
 def session_of(original: Original, threads: int) -> Tuple[Any, str, str]:

@@ -1,4 +1,4 @@
-"""ncnn, as a rival."""
+"""ncnn as another runtime to compare with."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, List, Mapping, Sequence
 
 import numpy as np
 
-from armnet.rivals.original import Original
-from armnet.rivals.rival import Rival, by_name
+from armnet.other_runtimes.original import Original
+from armnet.other_runtimes.runtime import OtherRuntime, by_name
 from runtime_arm.errors import ExportError, MissingDependency
 from runtime_arm.imports import needed_for
 from runtime_arm.netdef import Array
 
 
-def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival:
+def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> OtherRuntime:
     """ncnn on a model that pnnx makes from ONNX. Weights and arithmetic are float32; by default it stores halves."""
     with needed_for("timing ncnn"):
         import ncnn
@@ -42,7 +42,7 @@ def ready(original: Original, feeds: Mapping[str, Array], threads: int) -> Rival
         return [np.array(answer) for _, answer in found]
 
     infer()
-    return Rival(f"ncnn {ncnn.__version__}", where, infer)
+    return OtherRuntime(f"ncnn {ncnn.__version__}", where, infer)
 
 
 def _converted(where: str, model: Path, given: Sequence[Array], folder: Path) -> Path:
