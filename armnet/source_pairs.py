@@ -16,7 +16,7 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple, Union
 from runtime_arm import version
 from runtime_arm.errors import OptimizationError, PairError
 from runtime_arm.files import AnyPath, map_file, write_file
-from runtime_arm.machine.cache import Room
+from runtime_arm.machine.cache import CachePart
 from runtime_arm.pair.metadata import MODEL
 from runtime_arm.pair.pair import Pair
 
@@ -24,7 +24,7 @@ Source = Union[AnyPath, bytes, bytearray, memoryview]
 Notice = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
 
-ROOM = "pairs"
+PART = "pairs"
 SEAL = "model.sha256"  # the file with the SHA-256 of model.json
 RECIPE = 1  # raised when the same version of armnet makes other pairs
 # An entry of a tensor's external_data: key "location" and the path, whose length is a varint of one or two bytes.
@@ -43,14 +43,14 @@ def source_pair(
     signature: the signature of a TFLite model. notice: called with what the user should know. progress: as for
     ``exporter.export``. ExportError, FormatError, ResourceError or UsageError, naming the file, if it is no model.
     """
-    room, key = Room(ROOM), _key(sources, signature)
-    pair = room.get(key, _read)
+    part, key = CachePart(PART), _key(sources, signature)
+    pair = part.get(key, _read)
     if pair is None:
-        with room.turn(key):
-            pair = room.get(key, _read)  # another process may have made it meanwhile
+        with part.turn(key):
+            pair = part.get(key, _read)  # another process may have made it meanwhile
             if pair is None:
                 pair = _made(sources, signature, notice, progress)
-                room.put(key, pair_writer(pair))
+                part.put(key, pair_writer(pair))
     return _renamed(pair, sources[0])
 
 

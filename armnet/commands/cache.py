@@ -83,12 +83,12 @@ def _folders(root: Path) -> List[Path]:
 
 def _emptied(root: Path, names: List[str]) -> int:
     """Removes parts of the cache; returns how many bytes that frees."""
-    from runtime_arm.machine.cache import ROOMS, clear
+    from runtime_arm.machine.cache import PARTS, clear
 
     there = {folder.name: folder for folder in _folders(root)}
-    chosen = list(there) if EVERYTHING in names else names or [name for name in ROOMS if name in there]
+    chosen = list(there) if EVERYTHING in names else names or [name for name in PARTS if name in there]
     for name in chosen:
-        if name not in there and name not in ROOMS:
+        if name not in there and name not in PARTS:
             raise UsageError(f"the cache has no part {name!r}; it has {', '.join(there) or 'none'}")
     try:
         return sum(clear(there[name]) for name in chosen if name in there)
@@ -97,22 +97,22 @@ def _emptied(root: Path, names: List[str]) -> int:
 
 
 def _rows(folder: Path) -> List[Dict[str, Any]]:
-    """The entries of a part of the cache; what is no room is one entry, if anything is in it."""
+    """The entries of a part of the cache; what is no part is one entry, if anything is in it."""
     import time
 
-    from runtime_arm.machine.cache import ROOMS, entries, entry_of
+    from runtime_arm.machine.cache import PARTS, entries, entry_of
 
-    found = entries(folder) if folder.name in ROOMS else [entry_of(folder)]
+    found = entries(folder) if folder.name in PARTS else [entry_of(folder)]
     return [
         {
             "part": folder.name,
-            "entry": entry.path.name[:12] if folder.name in ROOMS else "",
+            "entry": entry.path.name[:12] if folder.name in PARTS else "",
             "holds": _held(entry.path),
             "nbytes": entry.nbytes,
             "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used)),
         }
         for entry in found
-        if folder.name in ROOMS or entry.nbytes
+        if folder.name in PARTS or entry.nbytes
     ]
 
 

@@ -67,9 +67,9 @@ try:
     sys.exit(main(path, sys.argv[1:], os.path.basename(path)))
 finally:
     if code is not None and code.new:
-        from runtime_arm.machine.cache import Room
+        from runtime_arm.machine.cache import CachePart
 
-        code.keep(Room("code").put)
+        code.keep(CachePart("code").put)
 """
 
 

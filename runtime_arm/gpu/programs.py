@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, Optional
 from runtime_arm.files import write_file
 from runtime_arm.gpu.device import Device
 from runtime_arm.gpu.kernels import Define, source_of
-from runtime_arm.machine.cache import Room
+from runtime_arm.machine.cache import CachePart
 
 _HASH_NBYTES = 32
 
@@ -25,7 +25,7 @@ class Programs:
         """root: the folder of the cache, if it is not ``cache_root()``."""
         self.compiled = 0  # how many were compiled from source
         self._device = device
-        self._room = Room("programs", root)
+        self._cache = CachePart("programs", root)
         self._kept: Dict[str, Any] = {}
 
     def get(self, name: str, defines: Mapping[str, Define]) -> Any:
@@ -42,7 +42,7 @@ class Programs:
 
     def _loaded(self, source: str) -> Any:
         """The program made of a binary on disk, None if there is none or it is no good."""
-        return self._room.get(
+        return self._cache.get(
             self._key(source), lambda path: self._device.compile(source, _checked(path.read_bytes()))[0]
         )
 
@@ -51,7 +51,7 @@ class Programs:
         self.compiled += 1
         if binary:
             content = [hashlib.sha256(binary).digest(), binary]
-            self._room.put(self._key(source), lambda path: write_file(path, content))
+            self._cache.put(self._key(source), lambda path: write_file(path, content))
         return program
 
 

@@ -8,7 +8,7 @@
     ~/.cache/armnet/certificates/    certificates that ``armnet serve`` has signed itself
     ~/.cache/armnet/qemu/ ...        emulated machines; ``device_tests/host/emulation`` builds them
 
-``$ARMNET_CACHE`` is another place for it, ``$XDG_CACHE_HOME`` one for the caches of all programs. The rooms ``pairs``,
+``$ARMNET_CACHE`` is another place for it, ``$XDG_CACHE_HOME`` one for the caches of all programs. The parts ``pairs``,
 ``programs``, ``code`` and ``plans`` hold entries under a hash of their sources. An entry appears whole or not at all;
 one that is damaged is removed. Together they hold at most ``$ARMNET_CACHE_LIMIT`` bytes (2G if it is not set): the
 least recently used are removed. If the system refuses, nothing is kept, without further harm.
@@ -29,7 +29,7 @@ from runtime_arm.errors import ArmnetError, ResourceError, UsageError
 from runtime_arm.machine.kept_code import cache_folder
 from runtime_arm.records import NamedTuple
 
-ROOMS = ("pairs", "programs", "code", "plans")  # the folders whose entries may go one by one
+PARTS = ("pairs", "programs", "code", "plans")  # the folders whose entries may go one by one
 USUAL_LIMIT = 2 << 30  # bytes
 PATIENCE = 120.0  # seconds to wait for another process that makes the same entry
 STALE = 86400.0  # seconds after which half-written files of killed processes are removed
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
     used: float
 
 
-class Room:
+class CachePart:
     """One folder of the cache. A key is a file name, such as a hash."""
 
     def __init__(self, name: str, root: Optional[Path] = None):
@@ -118,7 +118,7 @@ class Room:
             nbytes = _nbytes(temporary)
             if nbytes > limit:
                 return f"{nbytes} bytes are more than the cache's limit of {limit}"
-            _make_room(folder.parent, limit - nbytes, folder / key)
+            _evict(folder.parent, limit - nbytes, folder / key)
             _replace(temporary, folder / key)
         except (OSError, ArmnetError) as error:
             return str(error)
@@ -162,25 +162,25 @@ class Room:
 
 
 def entries(folder: Path) -> List[Entry]:
-    """The entries of a room, those used last first; nothing half-written."""
+    """The entries of a part, those used last first; nothing half-written."""
     return sorted((entry_of(path) for path in _paths(folder) if not path.name.startswith(".")), key=lambda e: -e.used)
 
 
 def clear(folder: Path) -> int:
-    """Empties a room or another folder of the cache; returns how many bytes that frees. OSError if it cannot."""
+    """Empties a part or another folder of the cache; returns how many bytes that frees. OSError if it cannot."""
     freed = _nbytes(folder)
     shutil.rmtree(folder)
     return freed
 
 
-def _make_room(root: Path, allowed: int, coming: Path) -> None:
+def _evict(root: Path, allowed: int, coming: Path) -> None:
     """Removes leftovers of killed processes, and the least recently used entries until the rest take ``allowed`` bytes.
 
     The entry ``coming`` does not count.
     """
     found: List[Entry] = []
-    for room in ROOMS:
-        for path in _paths(root / room):
+    for part in PARTS:
+        for path in _paths(root / part):
             entry = entry_of(path)
             if path.name.startswith("."):
                 if entry.used < time.time() - STALE:
@@ -203,7 +203,7 @@ def _paths(folder: Path) -> List[Path]:
 
 
 def entry_of(path: Path) -> Entry:
-    """One entry of a room, or a whole folder of the cache."""
+    """One entry of a part, or a whole folder of the cache."""
     try:
         return Entry(path, _nbytes(path), path.stat().st_mtime)
     except OSError:  # another process has removed it meanwhile

@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, spec_from_file_location
 from typing import Any, Callable, Dict, Optional
 
-ROOM = "code"
+PART = "code"
 
 
 def cache_folder() -> str:
@@ -91,27 +91,27 @@ class KeptCode:
         return None
 
     def keep(self, put: Callable[[str, Callable[[Any], None]], Any]) -> None:
-        """Keep the code that was compiled. put: that of the cache's room, which is made if it is not there."""
+        """Keep the code that was compiled. put: that of the cache's part, which is made if it is not there."""
         if self.new:
-            put_sealed(ROOM, self.key, marshal.dumps({**self._entry(), **self.new}), put)
+            put_sealed(PART, self.key, marshal.dumps({**self._entry(), **self.new}), put)
 
     def _entry(self) -> Dict[str, bytes]:
         """The bytecode that is kept, by module."""
         try:
-            return dict(marshal.loads(sealed_entry(ROOM, self.key) or b""))
+            return dict(marshal.loads(sealed_entry(PART, self.key) or b""))
         except (ValueError, EOFError, TypeError):
             return {}
 
 
-def sealed_entry(room: str, key: str) -> Optional[bytes]:
-    """The content of an entry of a room to which nobody else can write.
+def sealed_entry(part: str, key: str) -> Optional[bytes]:
+    """The content of an entry of a part to which nobody else can write.
 
     None if there is no entry, or if it is damaged or could be someone else's.
     """
     root = cache_folder()
     if not root:
         return None
-    folder = os.path.join(root, room)
+    folder = os.path.join(root, part)
     try:
         with open(os.path.join(folder, key), "rb", opener=_opened) as file:
             if not (_is_private(os.fstat(file.fileno())) and only_ours(folder)):
@@ -125,10 +125,10 @@ def sealed_entry(room: str, key: str) -> Optional[bytes]:
         return None
 
 
-def put_sealed(room: str, key: str, content: bytes, put: Callable[[str, Callable[[Any], None]], Any]) -> None:
-    """Keep an entry, unless others could write to the room. put: that of the room, which is made if it is not there."""
+def put_sealed(part: str, key: str, content: bytes, put: Callable[[str, Callable[[Any], None]], Any]) -> None:
+    """Keep an entry, unless others could write to the part. put: that of the part, which is made if it is not there."""
     root = cache_folder()
-    folder = os.path.join(root, room)
+    folder = os.path.join(root, part)
     if root and (only_ours(folder) or not os.path.lexists(folder)):
         put(key, lambda path: _write(path, _seal(key, content) + content))
 

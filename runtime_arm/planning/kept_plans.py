@@ -35,7 +35,7 @@ from runtime_arm.version import VERSION
 if TYPE_CHECKING:
     from runtime_arm.planning.unpacked import Unpacked
 
-ROOM = "plans"
+PART = "plans"
 LARGE = 1 << 16  # bytes; a plan with larger constants of its own is not kept
 RUNTIME = __name__.partition(".")[0]
 _UNREADABLE = (
@@ -73,7 +73,7 @@ class KeptPlan:
 
         memory: is told of the weights that are unpacked for it.
         """
-        content = sealed_entry(ROOM, self._key)
+        content = sealed_entry(PART, self._key)
         if content is None:
             return None
         try:
@@ -98,9 +98,9 @@ class KeptPlan:
             _Writer(file, self._ops, self._env, unpacked or ()).dump(planned)
         except (pickle.PickleError, AttributeError, TypeError):
             return
-        from runtime_arm.machine.cache import Room
+        from runtime_arm.machine.cache import CachePart
 
-        put_sealed(ROOM, self._key, file.getvalue(), Room(ROOM).put)
+        put_sealed(PART, self._key, file.getvalue(), CachePart(PART).put)
 
 
 class _Writer(pickle.Pickler):

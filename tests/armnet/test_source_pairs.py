@@ -23,7 +23,7 @@ DIGITS = DEMO / "digits.onnx"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The room of pairs in a cache of the test's own."""
+    """The part of pairs in a cache of the test's own."""
     monkeypatch.setenv("ARMNET_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "pairs"
 

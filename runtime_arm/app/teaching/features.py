@@ -17,7 +17,7 @@ from runtime_arm.app.teaching.augment import varied
 from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.cutting import VECTOR, sound_of
 from runtime_arm.errors import ArmnetError, ExportError, MissingDependency, UsageError
-from runtime_arm.machine.cache import Room
+from runtime_arm.machine.cache import CachePart
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 from runtime_arm.results.decoder import Decoder
@@ -48,7 +48,7 @@ class Extractor:
     """
 
     def __init__(self, part: Pair, whole: Model, ways: Sequence[str] = ()):
-        self._ways, self._room = tuple(ways), Room("pairs")
+        self._ways, self._cache = tuple(ways), CachePart("pairs")
         self.sound, self._decoder = sound_of(whole.pair), whole.decoder
         self._runner = Model(part, task="tensors", preprocessing=dict(whole.rule), notice=lambda text: None)
         told = json.dumps([self.sound, dict(whole.rule), self._ways], sort_keys=True, default=str)
@@ -76,11 +76,11 @@ class Extractor:
 
     def kept(self, path: Path, content: Optional[bytes] = None) -> Optional[Views]:
         """The kept features of a file; None if there are none."""
-        return self._room.get(self._name(path, content), _read)
+        return self._cache.get(self._name(path, content), _read)
 
     def keep(self, path: Path, found: Views, content: Optional[bytes] = None) -> None:
         """Keep the features, if the disk has room for them."""
-        self._room.put(self._name(path, content), lambda file: _write(file, found))
+        self._cache.put(self._name(path, content), lambda file: _write(file, found))
 
     def _name(self, path: Path, content: Optional[bytes]) -> str:
         key = self._base.copy()

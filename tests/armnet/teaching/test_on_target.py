@@ -23,7 +23,7 @@ pytest.importorskip("PIL", reason="pictures need Pillow")
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was computed before."""
-    monkeypatch.setattr("runtime_arm.app.teaching.features.Room", lambda name: Nothing())
+    monkeypatch.setattr("runtime_arm.app.teaching.features.CachePart", lambda name: Nothing())
 
 
 class Nothing:

@@ -12,13 +12,13 @@ import pytest
 
 from runtime_arm.errors import FormatError, ResourceError, UsageError
 from runtime_arm.machine import cache
-from runtime_arm.machine.cache import ROOMS, Room, cache_root, clear, entries, limit_nbytes
+from runtime_arm.machine.cache import PARTS, CachePart, cache_root, clear, entries, limit_nbytes
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CachePart:
     monkeypatch.delenv("ARMNET_CACHE_LIMIT", raising=False)
-    return Room("pairs", tmp_path)
+    return CachePart("pairs", tmp_path)
 
 
 def _file(content: str) -> Callable[[Path], None]:
@@ -42,80 +42,80 @@ def _names(root: Path) -> List[str]:
 
 
 @pytest.mark.parametrize("write", [_file, _folder])
-def test_what_is_put_is_got(room: Room, tmp_path: Path, write: Callable[[str], Callable[[Path], None]]) -> None:
-    assert room.get("k", _text) is None
-    assert room.put("k", write("abc")) is None
-    assert room.get("k", _text) == "abc"
-    assert room.get("other", _text) is None
+def test_what_is_put_is_got(part: CachePart, tmp_path: Path, write: Callable[[str], Callable[[Path], None]]) -> None:
+    assert part.get("k", _text) is None
+    assert part.put("k", write("abc")) is None
+    assert part.get("k", _text) == "abc"
+    assert part.get("other", _text) is None
     assert _names(tmp_path) == ["k"]
 
 
 @pytest.mark.parametrize("write", [_file, _folder])
 def test_a_damaged_entry_is_removed_and_made_again(
-    room: Room, tmp_path: Path, write: Callable[[str], Callable[[Path], None]]
+    part: CachePart, tmp_path: Path, write: Callable[[str], Callable[[Path], None]]
 ) -> None:
     def damaged(path: Path) -> str:
         raise FormatError("not what was written")
 
-    room.put("k", write("abc"))
-    assert room.get("k", damaged) is None
+    part.put("k", write("abc"))
+    assert part.get("k", damaged) is None
     assert _names(tmp_path) == []
-    room.put("k", write("abc"))
-    assert room.get("k", _text) == "abc"
+    part.put("k", write("abc"))
+    assert part.get("k", _text) == "abc"
 
 
-def test_what_is_half_written_is_never_seen(room: Room, tmp_path: Path) -> None:
+def test_what_is_half_written_is_never_seen(part: CachePart, tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         _folder("abc")(path)
         raise OSError(28, "No space left on device")
 
-    assert "No space left" in str(room.put("k", fail))
+    assert "No space left" in str(part.put("k", fail))
     assert _names(tmp_path) == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_a_folder_that_cannot_be_written_costs_the_cache_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    room = Room("pairs", tmp_path / "file")
-    with room.turn("k"):
-        assert room.get("k", _text) is None
-        assert room.put("k", _file("abc"))
+    part = CachePart("pairs", tmp_path / "file")
+    with part.turn("k"):
+        assert part.get("k", _text) is None
+        assert part.put("k", _file("abc"))
 
 
-def test_what_was_not_used_for_longest_goes(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_used_for_longest_goes(part: CachePart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARMNET_CACHE_LIMIT", "1000")
     for at, key in enumerate("abc"):
-        room.put(key, _folder("x" * 300))
+        part.put(key, _folder("x" * 300))
         os.utime(tmp_path / "pairs" / key, (at, at))
-    room.get("a", _text)
-    Room(ROOMS[1], tmp_path).put("d", _file("x" * 300))  # the limit is that of all rooms
+    part.get("a", _text)
+    CachePart(PARTS[1], tmp_path).put("d", _file("x" * 300))  # the limit is that of all parts
     assert _names(tmp_path) == ["a", "c"]
-    assert room.put("e", _file("x" * 1001)) == "1001 bytes are more than the cache's limit of 1000"
+    assert part.put("e", _file("x" * 1001)) == "1001 bytes are more than the cache's limit of 1000"
     assert _names(tmp_path) == ["a", "c"]
 
 
-def test_leftovers_of_killed_processes_go_after_a_day(room: Room, tmp_path: Path) -> None:
+def test_leftovers_of_killed_processes_go_after_a_day(part: CachePart, tmp_path: Path) -> None:
     for name, age in ((".old", cache.STALE + 60), (".new", 60.0)):
-        room.put("k", _file("abc"))
+        part.put("k", _file("abc"))
         _folder("half")(tmp_path / "pairs" / name)
         os.utime(tmp_path / "pairs" / name, (time.time() - age,) * 2)
-    room.put("l", _file("abc"))
+    part.put("l", _file("abc"))
     assert _names(tmp_path) == [".new", "k", "l"]
     assert [entry.path.name for entry in entries(tmp_path / "pairs")] == ["l", "k"]
 
 
 def _make(root: Path, started: Optional[Callable[[], object]] = None) -> str:
-    room = Room("pairs", root)
-    with room.turn("k"):
-        found = room.get("k", _text)
+    part = CachePart("pairs", root)
+    with part.turn("k"):
+        found = part.get("k", _text)
         if found is None:
             if started is not None:
                 started()
             with (root / "made").open("a") as file:
                 file.write("x")
             time.sleep(0.2)
-            room.put("k", _folder("abc"))
-            found = room.get("k", _text)
+            part.put("k", _folder("abc"))
+            found = part.get("k", _text)
     return str(found)
 
 
@@ -143,10 +143,10 @@ def test_processes_that_do_not_wait_leave_one_whole_entry(tmp_path: Path, monkey
     assert _names(tmp_path) == ["k"]
 
 
-def test_emptying_frees_the_bytes(room: Room, tmp_path: Path) -> None:
-    room.put("k", _folder("x" * 300))
+def test_emptying_frees_the_bytes(part: CachePart, tmp_path: Path) -> None:
+    part.put("k", _folder("x" * 300))
     assert clear(tmp_path / "pairs") == 300
-    assert room.get("k", _text) is None
+    assert part.get("k", _text) is None
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_a_user_without_a_home_has_no_cache(home: str, monkeypatch: pytest.Monke
         monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     with pytest.raises(ResourceError, match="ARMNET_CACHE"):
         cache_root()
-    assert Room("pairs").get("k", _text) is None
-    assert "ARMNET_CACHE" in str(Room("pairs").put("k", _file("abc")))
+    assert CachePart("pairs").get("k", _text) is None
+    assert "ARMNET_CACHE" in str(CachePart("pairs").put("k", _file("abc")))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,8 +184,8 @@ def test_the_limit_has_units(text: str, nbytes: int, monkeypatch: pytest.MonkeyP
     assert limit_nbytes() == nbytes
 
 
-def test_a_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
+def test_a_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, part: CachePart) -> None:
     monkeypatch.setenv("ARMNET_CACHE_LIMIT", "much")
     with pytest.raises(UsageError, match="ARMNET_CACHE_LIMIT takes a number of bytes"):
         limit_nbytes()
-    assert "ARMNET_CACHE_LIMIT" in str(room.put("k", _file("abc")))
+    assert "ARMNET_CACHE_LIMIT" in str(part.put("k", _file("abc")))

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List
 
 import pytest
 
-from runtime_arm.machine.cache import Room
+from runtime_arm.machine.cache import CachePart
 from runtime_arm.machine.kept_code import KeptCode, only_ours
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and permissions are POSIX's")
@@ -48,7 +48,7 @@ class Start:
         return namespace
 
     def keep(self) -> Start:
-        self.code.keep(Room("code").put)
+        self.code.keep(CachePart("code").put)
         return self
 
     @property
@@ -190,11 +190,11 @@ def test_what_others_may_have_written_is_not_run(entry: Path, open_it: Callable[
     assert Start().modules["pkg"]["X"] == 1
 
 
-@pytest.mark.parametrize("foreign", ["entry", "room", "folder above"])
+@pytest.mark.parametrize("foreign", ["entry", "part", "folder above"])
 def test_what_somebody_else_owns_is_not_run(entry: Path, foreign: str, monkeypatch: pytest.MonkeyPatch) -> None:
     entry.write_bytes(hostile(entry))
     if os.geteuid() == 0:
-        os.chown({"entry": entry, "room": entry.parent, "folder above": entry.parents[1]}[foreign], 12345, -1)
+        os.chown({"entry": entry, "part": entry.parent, "folder above": entry.parents[1]}[foreign], 12345, -1)
     else:
         other = os.geteuid() + 1  # who runs the program is somebody else
         monkeypatch.setattr(os, "geteuid", lambda: other)

@@ -13,7 +13,7 @@ import pytest
 import armnet
 from optimize import optimize
 from runtime_arm import Pair, load
-from runtime_arm.machine.cache import Room
+from runtime_arm.machine.cache import CachePart
 from runtime_arm.machine.kept_code import put_sealed, sealed_entry
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
@@ -130,7 +130,7 @@ def test_what_is_damaged_or_stale_or_could_be_anothers_is_planned_anew(
         entry.write_bytes(damaged)
         assert is_planned()
         assert not is_planned()
-    put_sealed("plans", entry.name, b"a seal, and no plan", Room("plans").put)
+    put_sealed("plans", entry.name, b"a seal, and no plan", CachePart("plans").put)
     assert is_planned()
     cache.chmod(0o777)
     assert is_planned()
