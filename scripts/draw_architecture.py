@@ -17,13 +17,13 @@ text { font: 14px system-ui, sans-serif; fill: #1c2733 }
 rect { stroke-width: 1.5; rx: 8 }
 .code { fill: #e8f0fa; stroke: #3d6fa8 }
 .data { fill: #fdf3dc; stroke: #b98a1d }
-.room { fill: #ffffff; stroke: #3d6fa8 }
+.package { fill: #ffffff; stroke: #3d6fa8 }
 path { stroke: #4a5a6a; stroke-width: 1.6; fill: none; marker-end: url(#head) }
 """
 
 
 class Box(NamedTuple):
-    """A rectangle with a title and lines of text below it. style: code, data or room."""
+    """A rectangle with a title and lines of text below it. style: code, data or package."""
 
     x: int
     y: int
@@ -63,9 +63,9 @@ BOXES = (
     Box(590, 20, 200, 110, "Pair", ("init_net: weights", "predict_net: computation", "model.json: metadata"), "data"),
     Box(840, 20, 220, 110, "optimize/", ("passes, tier by tier", "an engine a convolution", "order and memory")),
     Box(20, 200, 1040, 250, "runtime_arm/   (works alone, with NumPy; imports run from left to right)"),
-    Box(40, 250, 130, 105, "app/", ("pictures, inputs,", "outputs; what a", "bundle runs"), "room"),
-    Box(40, 365, 130, 65, "pair/", ("pairs, bundles",), "room"),
-    Box(190, 250, 150, 180, "execution/", ("Predictor,", "Workspace,", "executor, workers,", "profiling"), "room"),
+    Box(40, 250, 130, 105, "app/", ("pictures, inputs,", "outputs; what a", "bundle runs"), "package"),
+    Box(40, 365, 130, 65, "pair/", ("pairs, bundles",), "package"),
+    Box(190, 250, 150, 180, "execution/", ("Predictor,", "Workspace,", "executor, workers,", "profiling"), "package"),
     Box(
         360,
         250,
@@ -73,13 +73,13 @@ BOXES = (
         180,
         "planning/",
         ("trace, layouts,", "merges, memory,", "work splitting,", "plan, verify"),
-        "room",
+        "package",
     ),
-    Box(550, 250, 150, 180, "engines/", ("fast kernels:", "conv, tiled, pool,", "fused, integers, ml"), "room"),
-    Box(720, 250, 150, 180, "operators/", ("what a type means:", "shape function and", "reference kernel"), "room"),
-    Box(890, 250, 150, 56, "registry/", ("schemas, layouts",), "room"),
-    Box(890, 312, 150, 56, "machine/", ("caches, cores, BLAS",), "room"),
-    Box(890, 374, 150, 56, "netdef/", ("nets as values",), "room"),
+    Box(550, 250, 150, 180, "engines/", ("fast kernels:", "conv, tiled, pool,", "fused, integers, ml"), "package"),
+    Box(720, 250, 150, 180, "operators/", ("what a type means:", "shape function and", "reference kernel"), "package"),
+    Box(890, 250, 150, 56, "registry/", ("schemas, layouts",), "package"),
+    Box(890, 312, 150, 56, "machine/", ("caches, cores, BLAS",), "package"),
+    Box(890, 374, 150, 56, "netdef/", ("nets as values",), "package"),
     Box(20, 520, 200, 100, "Outputs", ("arrays, or text,", "JSON and .npz"), "data"),
     Box(270, 520, 270, 100, "armnet/", ("the public names and the command;", "calls everything above")),
     Box(590, 520, 200, 100, "Bundle", ("one .pyz file: the pair and", "as much of the runtime", "as it needs"), "data"),

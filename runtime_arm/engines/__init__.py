@@ -1,6 +1,6 @@
 """Fast kernels by engine key; each module adds its own to the operators that it serves.
 
-Words that all rooms share:
+Words that all these packages share:
 
     block      a part of the work whose inputs and outputs stay in a cache; ``*_NBYTES`` say how small it is
     columns    the matrix of im2col: the pixels of X under the kernel, for every output pixel

@@ -1,1 +1,1 @@
-"""The operators: schema, shape function and reference kernel of each. One room per family, one file per dialect."""
+"""The operators: schema, shape function and reference kernel of each. One folder per family, one file per dialect."""

@@ -1,6 +1,6 @@
 """Gradient makers: for an operator, the operators that compute the gradients of its inputs from those of its outputs.
 
-A maker is a small function in the file ``gradients.py`` of its operator's room:
+A maker is a small function in the file ``gradients.py`` of its operator's folder:
 
     @gradient("Relu")
     def relu(forward):
@@ -208,11 +208,11 @@ def differentiable() -> List[Tuple[str, str]]:
 
 @lru_cache(None)
 def _load_makers(domain: str, type: str) -> None:
-    """Import the makers of the rooms in which the type is declared."""
+    """Import the makers of the folders in which the type is declared."""
     for family in families_of(domain, type):
-        room = f"runtime_arm.{family.rpartition('.')[0]}.gradients"
-        if family.startswith("operators.") and _exists(room):
-            import_module(room)
+        module = f"runtime_arm.{family.rpartition('.')[0]}.gradients"
+        if family.startswith("operators.") and _exists(module):
+            import_module(module)
 
 
 @lru_cache(None)

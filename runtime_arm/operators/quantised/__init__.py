@@ -1,1 +1,1 @@
-"""Operators on quantised tensors: one room per dialect, one file per kind."""
+"""Operators on quantised tensors: one folder per dialect, one file per kind."""

@@ -64,7 +64,7 @@ def _is_here(name: str) -> bool:
     try:
         return find_spec(_module(name)) is not None
     except ModuleNotFoundError:
-        return False  # nor is the room that it stands in
+        return False  # nor is the package that it stands in
 
 
 def _module(name: str) -> str:

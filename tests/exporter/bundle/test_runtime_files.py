@@ -117,7 +117,7 @@ def test_a_bundle_contains_the_decoder_of_its_results_and_nothing_for_devices() 
 
 
 def test_a_bundle_contains_the_room_of_its_decoder_or_nothing_of_it() -> None:
-    room = "runtime_arm/results/decoders/mediapipe/"
+    folder = "runtime_arm/results/decoders/mediapipe/"
     relu = [net("x", "y", op("Relu", "x", "y"))]
-    assert {f"{room}__init__.py", f"{room}palms.py", f"{room}blazeface.py"} <= set(runtime_files(relu, ["palms"]))
-    assert not [name for name in runtime_files(relu) if name.startswith(room)]
+    assert {f"{folder}__init__.py", f"{folder}palms.py", f"{folder}blazeface.py"} <= set(runtime_files(relu, ["palms"]))
+    assert not [name for name in runtime_files(relu) if name.startswith(folder)]
