@@ -89,8 +89,8 @@ def test_measuring_a_part_again_replaces_only_that_part(
 ) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps(_results()))
-    anew = PARTS["networks"]._replace(measure=lambda options: [{**ROW, "ratio": 0.5, "threads": options.threads[0]}])
-    monkeypatch.setitem(PARTS, "networks", anew)  # type: ignore[arg-type]
+    other = PARTS["networks"]._replace(measure=lambda options: [{**ROW, "ratio": 0.5, "threads": options.threads[0]}])
+    monkeypatch.setitem(PARTS, "networks", other)  # type: ignore[arg-type]
     main(["--parts", "networks", "--threads", "3", "--json", str(path)])
     results = json.loads(path.read_text())
     assert [row["ratio"] for row in results["parts"]["networks"]] == [0.5]

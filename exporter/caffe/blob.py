@@ -46,7 +46,7 @@ class Blob:
 
     @property
     def capacity(self) -> int:
-        """Elements that fit before memory is allocated anew."""
+        """Elements that fit before memory has to be allocated again."""
         return self._capacity
 
     def reshape(self, *shape: Any) -> None:

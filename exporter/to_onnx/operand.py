@@ -28,12 +28,12 @@ class Operand(NamedTuple):
 
 def inferred(op: OperatorDef, operands: Sequence[Operand]) -> List[Known]:
     """What is known of each output of the operator."""
-    anew = tuple(f"{name} anew" if name and name in op.input else name for name in op.output)
-    net = NetDef(op=(op.replace(output=anew),))
+    fresh = tuple(f"{name} (new)" if name and name in op.input else name for name in op.output)
+    net = NetDef(op=(op.replace(output=fresh),))
     inputs = [(blob, operand) for blob, operand in zip(op.input, operands) if blob]
     count = max((len(operand.known) for _, operand in inputs), default=1)
     choices = [infer_more(net, {blob: _of_choice(operand, i) for blob, operand in inputs})[0] for i in range(count)]
-    return [tuple(choice.get(name) for choice in choices) for name in anew]
+    return [tuple(choice.get(name) for choice in choices) for name in fresh]
 
 
 def _of_choice(operand: Operand, index: int) -> Optional[TensorSpec]:

@@ -65,7 +65,7 @@ class Body:
             self.made.update((name, op) for name in op.output if name)
 
     def makes(self, name: str, types: Container[str]) -> bool:
-        """Whether an operator of these types makes the blob, each trip anew."""
+        """Whether an operator of these types makes the blob, once more in each trip."""
         return name in self.made and self.made[name].full_type in types
 
     def source(self, name: str, types: Container[str]) -> OperatorDef:

@@ -239,7 +239,7 @@ def test_spoken_words_are_heard(name: str, tmp_path: Path) -> None:
 
 
 def test_boxes_are_those_of_the_original_runtime() -> None:
-    """The SSD's recorded tensors, decoded here anew, and what ``predict`` says about the same pixels."""
+    """The SSD's recorded tensors, decoded here again, and what ``predict`` says about the same pixels."""
     recorded = np.load(MODELS / "references" / "tflite_coco_ssd_photos.npz")
     with opened("tflite/coco_ssd_mobilenet_v1_quant/*.tflite") as model:
         for pixels, boxes, scores in zip(recorded["input"], recorded["boxes"], recorded["scores"]):

@@ -1,5 +1,5 @@
 """Answers of real networks beside those that their own runtimes give: the tensors of onnxruntime, LiteRT or OpenCV for
-the same pixels, decoded here anew."""
+the same pixels, decoded here again."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def compare_oneflow(case: Case, name: str, actual: Any) -> None:
 
 
 def _normalisation(case: Case) -> Iterator[OperatorDef]:
-    """The operators of a case, by kind; plain SpatialBN gets a third dimension where it needs one on the way back."""
+    """The operators of a case, by kind; plain SpatialBN gets a third dimension where the backward pass needs one."""
     arguments = {"is_test": int(not case["training"]), "epsilon": case["eps"], "momentum": 1 - case["momentum"]}
     parameters = ["gamma", "beta", "mean", "variance"]
     kept = ["mean", "variance", "used_mean", "used_inverse"]

@@ -231,7 +231,7 @@ def test_random_nets_learn_the_same_in_any_memory(pair: Pair) -> None:
         assert_same(trained(pair, feeds, memory=peak + peak // 8 + 4096), expected)
 
 
-TORCH_KEEPS = 88_773_796  # bytes that PyTorch 2.13 saves for the way back, counted by its saved_tensors_hooks
+TORCH_KEEPS = 88_773_796  # bytes that PyTorch 2.13 saves for the backward pass, counted by its saved_tensors_hooks
 
 
 def test_resnet18_keeps_less_for_the_way_back_than_pytorch() -> None:

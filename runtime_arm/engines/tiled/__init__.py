@@ -9,7 +9,7 @@ Each word has one meaning in this package:
     row        of tiles, unless it says of what; the next row lies ``pitch`` positions on
     guard      the positions before the first tile and behind the last one; the body is what lies between them
     strip      the positions of a rectangle of tiles, in all planes: what a kernel works on before it goes on
-    block      as in the other packages; here a block is a strip, and ``block_nbytes`` says what its intermediates may take
+    block      as in other packages; here a block is a strip, and ``block_nbytes`` says what its intermediates may take
     columns    the matrix of im2col, with a row for each position of a strip (or its transpose)
     lanes      positions of one channel side by side, as many as BLAS multiplies fast (``planar/products.py``)
     slice      some channels of a wider blob in tiles: its positions lie further apart than its channels need

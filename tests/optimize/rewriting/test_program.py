@@ -28,15 +28,15 @@ def test_readers_and_writers_are_kept_up_to_date(drawn: RandomNet, branched: boo
     net = with_branch(drawn.net) if branched else drawn.net
     before = Program.of(pair_of_net(net, drawn.weights, {"x": drawn.shape}))
     program = run_passes(before, pipeline.ALL, Recorder())
-    anew = Program(program.net, program.weights, [{"x": spec} for spec in before.specs("x")])
+    fresh = Program(program.net, program.weights, [{"x": spec} for spec in before.specs("x")])
     known = names_in(before.net) | names_in(program.net)
     for name in sorted(known - {""}):
-        assert program.writer(name) == anew.writer(name)
-        assert list(program.readers(name)) == list(anew.readers(name))
-        assert program.is_rewritten(name) == anew.is_rewritten(name)
-        assert program.why_kept(name) == anew.why_kept(name)
-        assert program.fresh(name) == anew.fresh(name)
-        assert shapes(program, name) == shapes(anew, name)
+        assert program.writer(name) == fresh.writer(name)
+        assert list(program.readers(name)) == list(fresh.readers(name))
+        assert program.is_rewritten(name) == fresh.is_rewritten(name)
+        assert program.why_kept(name) == fresh.why_kept(name)
+        assert program.fresh(name) == fresh.fresh(name)
+        assert shapes(program, name) == shapes(fresh, name)
 
 
 def shapes(program: Program, name: str) -> Sequence[object]:

@@ -1,4 +1,4 @@
-"""Blobs that are computed again on the way back instead of being kept."""
+"""Blobs that are computed again in the backward pass instead of being kept."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_closing_ends_the_workers(three: Any) -> None:
     executor.close()
     executor.close()
     assert not any(map(is_running, pids))
-    assert np.array_equal(run(executor), numbers() * 2), "workers start anew"
+    assert np.array_equal(run(executor), numbers() * 2), "workers start again"
 
 
 @FORKS

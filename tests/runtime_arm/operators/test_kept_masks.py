@@ -95,7 +95,7 @@ def test_a_window_of_more_than_256_pixels_is_refused() -> None:
 
 
 def test_what_is_kept_is_small() -> None:
-    """Nothing but masks and offsets lives from the way there to the way back."""
+    """Between the forward and the backward pass nothing but masks and offsets is kept."""
     kept = """
     net "n": x, dy -> dx
     Scale(x) -> a  scale=2.0

@@ -113,7 +113,7 @@ class Space:
 class MadeNet:
     """A net, and the network that computes what it does where it changes nothing that it reads.
 
-    ``constants``: the blobs that are part of the network, since they were not set anew between two runs.
+    ``constants``: the blobs that are part of the network, since they were not set again between two runs.
     """
 
     def __init__(self, net: NetDef):
