@@ -96,14 +96,14 @@ class Panels:
     @property
     def can_add(self) -> bool:
         """Whether products can be added to the content of their target: if one matrix is not cut into panels."""
-        from runtime_arm.engines.conv import adding_products
+        from runtime_arm.engines.conv import sgemm
 
         whole = self.batch == 1 and not self._most and self._panels.dtype == np.float32
-        return whole and adding_products.can_add()
+        return whole and sgemm.can_add()
 
     def add(self, a: Array, out: Array) -> Step:
         """The step out += a @ matrix; a: (rows, K), out: (rows, N). ``can_add`` must hold."""
-        from runtime_arm.engines.conv.adding_products import add_product
+        from runtime_arm.engines.conv.sgemm import add_product
 
         return add_product(a, self._panels[0, 0], out)
 

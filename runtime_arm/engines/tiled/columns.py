@@ -9,7 +9,7 @@ lie as far apart as the outputs do. Where the input has one plane for all its pi
     multiply  Y[py, px, position, m]   = A @ W                              (positions, kh * kw * C) @ (kh * kw * C, M)
 
 A kernel of 1 with stride 1 needs no columns: a plane is the matrix. Where BLAS can add a product to what lies in its
-place, bias and addend are put there first (see ``adding_products.py``), which saves passes.
+place, bias and addend are put there first (see ``sgemm.py``), which saves passes.
 """
 
 from __future__ import annotations

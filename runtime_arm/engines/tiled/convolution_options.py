@@ -6,7 +6,7 @@ from copy import copy
 from functools import partial
 from typing import Callable, Iterator, Optional, Sequence, Set, Tuple
 
-from runtime_arm.engines.conv import adding_vectors, gemm
+from runtime_arm.engines.conv import axpy, gemm
 from runtime_arm.engines.conv.epilogue import addend_of, gate_of, limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
@@ -174,7 +174,7 @@ def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = N
             return way
     if columns != x.tile:
         return None
-    if adding_vectors.pays():
+    if axpy.pays():
         from runtime_arm.engines.tiled.summed.winograd import SummedWinograd
 
         return SummedWinograd(x, y, pooling)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime_arm.engines.conv import gemm
-from runtime_arm.engines.conv.adding_vectors import add
+from runtime_arm.engines.conv.axpy import add
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.tiled.epilogue import bias, finish
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, strips_of

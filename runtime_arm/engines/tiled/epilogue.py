@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from runtime_arm.engines.conv import adding_vectors
+from runtime_arm.engines.conv import axpy
 from runtime_arm.engines.conv.epilogue import Activation, addend_of
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.engines.tiled.strip_pooling import Pooling
@@ -170,7 +170,7 @@ def bias_vector(call: Call, channels: slice = EVERYTHING) -> Optional[Array]:
 def by_channel(ufunc: Any, vector: Array) -> Callable[..., Iterator[Step]]:
     """A pass with one number for each channel. ``steps(products, source=products)``: products = ufunc(source, vector);
     it can be used for many strips."""
-    if ufunc is np.add and adding_vectors.pays():
+    if ufunc is np.add and axpy.pays():
         return _pass_along(vector, _add_rows)
     return _pass_along(vector, partial(_apply, ufunc))
 
@@ -192,7 +192,7 @@ def _add_rows(to: Array, of: Array, row: Array) -> Step:
     """to = of + row, by one call a row if that adds in place."""
     if (to.ndim > 1 and has_gaps(to)) or not _is_same_place(to, of):
         return _apply(np.add, to, of, row)
-    return in_turn([adding_vectors.add(to[place], row) for place in np.ndindex(*to.shape[:-1])])
+    return in_turn([axpy.add(to[place], row) for place in np.ndindex(*to.shape[:-1])])
 
 
 def repeated(vector: Array) -> Callable[..., Iterator[Step]]:
@@ -228,7 +228,7 @@ def _pass_along(vector: Array, step: Callable[[Array, Array, Array], Step]) -> C
 def _add(addend: Array, products: Array) -> Iterator[Step]:
     if not (has_gaps(products) or has_gaps(addend)):
         products, addend = _flat(products), _flat(addend)
-    yield from adding_vectors.add_planes(products, addend)
+    yield from axpy.add_planes(products, addend)
 
 
 def _activate(activation: Activation, products: Array) -> Iterator[Step]:

@@ -21,9 +21,9 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from runtime_arm.engines.conv.adding_products import add_product
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, multiplies_small
 from runtime_arm.engines.conv.pointwise import PASS
+from runtime_arm.engines.conv.sgemm import add_product
 from runtime_arm.engines.tiled.columns import columns_work, is_pointwise
 from runtime_arm.engines.tiled.epilogue import bias_vector, has_summands, in_place, pooled
 from runtime_arm.engines.tiled.phase_split import PhaseSplit

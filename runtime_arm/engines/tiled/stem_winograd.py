@@ -20,9 +20,9 @@ from typing import Iterator, List, Sequence
 
 import numpy as np
 
-from runtime_arm.engines.conv import adding_vectors
-from runtime_arm.engines.conv.adding_products import add_product
+from runtime_arm.engines.conv import axpy
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
+from runtime_arm.engines.conv.sgemm import add_product
 from runtime_arm.engines.conv.winograd import Variant
 from runtime_arm.engines.conv.winograd_transforms import SMALL, amplification, transforms
 from runtime_arm.engines.tiled.epilogue import bias, finish
@@ -134,7 +134,7 @@ class WinogradStem:
 
 
 def _back(products: Array, pixels: Array) -> Iterator[Step]:
-    if not adding_vectors.pays():
+    if not axpy.pays():
         return transform_back_rows(products, pixels)
     from runtime_arm.engines.tiled.summed.transforms import from_frequencies
 

@@ -74,7 +74,7 @@ def _transform(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -
 
 def _accumulated(inner: Array, x: Array, outside: Tuple[Array, Array], y: Array) -> Iterator[Step]:
     """The same, by products that are added to the content of their target."""
-    from runtime_arm.engines.conv.adding_products import add_products
+    from runtime_arm.engines.conv.sgemm import add_products
 
     yield copy(y[:, 0], outside[0])
     yield copy(y[:, -1], outside[1])
@@ -88,9 +88,9 @@ def accumulates() -> bool:
 
     A BLAS that packs clears the target first, number by number, and NumPy adds as slowly.
     """
-    from runtime_arm.engines.conv import adding_products
+    from runtime_arm.engines.conv import sgemm
 
-    return not gemm.multiplies_small() and adding_products.can_add()
+    return not gemm.multiplies_small() and sgemm.can_add()
 
 
 def transform_back(products: Array, buffers: Sequence[Array], pixels: Optional[Array], at_once: bool) -> Result:

@@ -17,7 +17,7 @@ from typing import Iterator, List, Optional, Sequence, Union
 
 import numpy as np
 
-from runtime_arm.engines.conv.adding_vectors import add_multiple
+from runtime_arm.engines.conv.axpy import add_multiple
 from runtime_arm.engines.conv.winograd_transforms import TAPS, transforms
 from runtime_arm.netdef import Array
 from runtime_arm.records import NamedTuple

@@ -10,7 +10,7 @@ import pytest
 from device_tests.suite.kernels import run_kernel
 from device_tests.suite.tiled_kernels import described, run_option, tiled_options
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines.conv import adding_vectors, gemm
+from runtime_arm.engines.conv import axpy, gemm
 from runtime_arm.engines.conv.winograd_transforms import transforms
 from runtime_arm.engines.tiled.option import Option
 from runtime_arm.engines.tiled.summed.transforms import from_frequencies, into_frequencies
@@ -30,7 +30,7 @@ class Case(NamedTuple):
 def number_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
     monkeypatch.setattr(gemm, "multiplies_scalars", lambda: True)
-    monkeypatch.setattr(adding_vectors, "pays", lambda: True)
+    monkeypatch.setattr(axpy, "pays", lambda: True)
 
 
 def _normal(*shape: int) -> np.ndarray:

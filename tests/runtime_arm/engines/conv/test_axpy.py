@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.tolerance import assert_close
-from runtime_arm.engines.conv import adding_vectors
+from runtime_arm.engines.conv import axpy
 from runtime_arm.machine import blas
 
 asks_blas = pytest.mark.skipif(blas.routine("saxpy") is None, reason="NumPy's BLAS is none that can be asked")
@@ -25,7 +25,7 @@ def test_a_multiple_is_added(count: int, factor: float) -> None:
     source, whole = _normal(count), _normal(count + 4)
     expected = whole.copy()
     expected[2:-2] += np.float32(factor) * source
-    adding_vectors.add_multiple(whole[2:-2], factor, source)()
+    axpy.add_multiple(whole[2:-2], factor, source)()
     assert_close(whole, expected, terms=2)
     np.testing.assert_array_equal(whole[[0, 1, -2, -1]], expected[[0, 1, -2, -1]])
 
@@ -34,11 +34,11 @@ def test_a_multiple_is_added(count: int, factor: float) -> None:
 @pytest.mark.parametrize("pays", [False, True])
 @pytest.mark.parametrize("cut", [slice(None), slice(3, 90)])
 def test_planes_are_added_with_the_bits_of_numpy(pays: bool, cut: slice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adding_vectors, "pays", lambda: pays)
+    monkeypatch.setattr(axpy, "pays", lambda: pays)
     out, source = _normal(2, 3, 100), _normal(3, 2, 100).swapaxes(0, 1)
     expected = out.copy()
     expected[..., cut] += source[..., cut]
-    steps = list(adding_vectors.add_planes(out[..., cut], source[..., cut]))
+    steps = list(axpy.add_planes(out[..., cut], source[..., cut]))
     for step in steps:
         step()
     np.testing.assert_array_equal(out, expected)
@@ -51,14 +51,14 @@ def test_planes_are_added_with_the_bits_of_numpy(pays: bool, cut: slice, monkeyp
 def test_blas_adds_where_numpy_has_no_vectors(
     vectors: bool, library: bool, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adding_vectors, "_numpy_has_vectors", lambda: vectors)
-    monkeypatch.setattr(adding_vectors, "_saxpy", lambda: object() if library else None)
-    adding_vectors.pays.cache_clear()
+    monkeypatch.setattr(axpy, "_numpy_has_vectors", lambda: vectors)
+    monkeypatch.setattr(axpy, "_saxpy", lambda: object() if library else None)
+    axpy.pays.cache_clear()
     try:
-        assert adding_vectors.pays() == pays
+        assert axpy.pays() == pays
     finally:
-        adding_vectors.pays.cache_clear()
+        axpy.pays.cache_clear()
 
 
 def test_numpy_for_32_bit_arm_has_no_vectors_and_others_have() -> None:
-    assert adding_vectors._numpy_has_vectors() == (platform.machine() not in ("armv6l", "armv7l"))
+    assert axpy._numpy_has_vectors() == (platform.machine() not in ("armv6l", "armv7l"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime_arm.engines.conv.adding_products import add_product, can_add
+from runtime_arm.engines.conv.sgemm import add_product, can_add
 from runtime_arm.machine import blas
 
 pytestmark = pytest.mark.skipif(not can_add(), reason="NumPy's BLAS is none that can be asked")
