@@ -73,7 +73,7 @@ def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Se
 @conv_relu.kernel("FFT", supports=supports, scratch=scratch, work=work, splits_work=True)
 @onnx_conv.kernel("FFT", supports=supports, scratch=scratch, work=work, splits_work=True)
 def fft(call: Call) -> Run:
-    from runtime_arm.engines.conv.fft_passage import Passage  # most nets never run it
+    from runtime_arm.engines.conv.fft_pipeline import Pipeline  # most nets never run it
     from runtime_arm.engines.conv.fft_transforms import transform_filters
 
     tiling = _tiling(call.op, call.in_specs)
@@ -85,9 +85,9 @@ def fft(call: Call) -> Run:
     middles: Dict[Sequence[int], List[Step]] = {}  # blocks of one size and of the same groups share their steps
     steps: List[Step] = []
     for block in call.mine(list(tiling.blocks(call.outputs[0].itemsize, call.workers))):
-        passage = Passage(call, tiling, block)
-        kind = (*passage.extent, *block.groups, *block.filters)
+        pipeline = Pipeline(call, tiling, block)
+        kind = (*pipeline.extent, *block.groups, *block.filters)
         if kind not in middles:
-            middles[kind] = list(passage.multiply(filters))
-        steps += [*passage.transform(), *middles[kind], *passage.transform_back()]
+            middles[kind] = list(pipeline.multiply(filters))
+        steps += [*pipeline.transform(), *middles[kind], *pipeline.transform_back()]
     return in_turn(steps)

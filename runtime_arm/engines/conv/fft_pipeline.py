@@ -15,7 +15,7 @@ from runtime_arm.registry.kernel import Call
 from runtime_arm.registry.steps import ZERO, Step, copy, multiply, shaped
 
 
-class Passage:
+class Pipeline:
     """One block on its way through the buffers."""
 
     def __init__(self, call: Call, tiling: Tiling, block: Block):
