@@ -23,7 +23,7 @@ from optimize.layers.fused import with_activation, without_activation
 from optimize.layers.linear import CONVOLUTIONS, FULLY_CONNECTED, Layer
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
-from runtime_arm.engines.conv.shifts import has_outlier, outweighs
+from runtime_arm.engines.conv.bias_shifts import has_outlier, outweighs
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import AVERAGE_POOLS, MAX_POOLS, NOTSET, caffe2_list, channels_last
 from runtime_arm.operators.fused.fused import MAX

@@ -22,10 +22,10 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from runtime_arm.engines.conv import gemm
+from runtime_arm.engines.conv.bias_shifts import bias_behind, has_outlier, outweighs
 from runtime_arm.engines.conv.epilogue import limits_of, operand_of, tail_scratch
 from runtime_arm.engines.conv.gemm import Panels
 from runtime_arm.engines.conv.pointwise import PASS
-from runtime_arm.engines.conv.shifts import bias_behind, has_outlier, outweighs
 from runtime_arm.engines.tiled import epilogue
 from runtime_arm.engines.tiled.columns import Columns, Matrix, by_channel, is_pointwise, multiply_strip, on_the_way
 from runtime_arm.engines.tiled.depthwise import Depthwise, sums, taps_of

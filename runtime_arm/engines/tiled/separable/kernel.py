@@ -26,9 +26,9 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from runtime_arm.engines.conv.bias_shifts import bias_behind
 from runtime_arm.engines.conv.epilogue import scratch_count, tail_scratch
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, Panels
-from runtime_arm.engines.conv.shifts import bias_behind
 from runtime_arm.engines.tiled.epilogue import finish
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
 from runtime_arm.engines.tiled.separable.block import VECTOR, Piece, SeparableBlock, rounded

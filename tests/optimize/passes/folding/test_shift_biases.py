@@ -9,7 +9,7 @@ import pytest
 
 from optimize.passes.folding.shift_biases import PASS
 from optimize.rewriting.rewrite import Pass
-from runtime_arm.engines.conv import shifts
+from runtime_arm.engines.conv import bias_shifts
 from tests.optimize.kinds import chained_blocks
 from tests.optimize.nets import Outcome, applied, assert_keeps_numbers, assert_same_numbers
 
@@ -43,13 +43,13 @@ WEIGHTS: Dict[str, Any] = {
     "ft": np.ones((2, 3), np.float32),
 }
 SHAPES = {"x": (1, 2, 4, 4), "z": (1, 2, 4, 4)}
-LIMIT = shifts.MOST
+LIMIT = bias_shifts.MOST
 
 
 @pytest.fixture(autouse=True)
 def however_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raises the limit on the size of biases: those of these tests are easy to tell apart and outweigh the results."""
-    monkeypatch.setattr(shifts, "MOST", 1e6)
+    monkeypatch.setattr(bias_shifts, "MOST", 1e6)
 
 
 def net(*lines: str, outputs: str = "y") -> str:
@@ -282,14 +282,14 @@ def test_existing_names_are_not_reused() -> None:
 
 
 def test_a_bias_that_masks_a_channel_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shifts, "MOST", LIMIT)
+    monkeypatch.setattr(bias_shifts, "MOST", LIMIT)
     outcome = shifted("ConvRelu(x, w, masking) -> a  kernel=1", "Conv(a, w, c) -> y  kernel=1")
     assert not outcome.report.steps
     assert "the bias outweighs the results" in outcome.reasons
 
 
 def test_shifts_do_not_grow_from_layer_to_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shifts, "MOST", LIMIT)
+    monkeypatch.setattr(bias_shifts, "MOST", LIMIT)
     width, deep = 64, 30
     weights = {f"w{i}": normal(width, width, 1, 1) * np.float32(1.41 / 8) for i in range(deep)}
     biases = {f"b{i}": normal(width) * np.float32(0.1) for i in range(deep)}

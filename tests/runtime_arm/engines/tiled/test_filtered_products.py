@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_tests.suite.kernels import specs_of
-from runtime_arm.engines.conv import gemm, shifts
+from runtime_arm.engines.conv import bias_shifts, gemm
 from runtime_arm.engines.tiled import depthwise, filtered_products
 from runtime_arm.registry.schema import lookup
 from tests.runtime_arm.engines.tiled.test_separable_block_kernel import Problem
@@ -22,7 +22,7 @@ ALIGNED, DENSE = 1, 0  # the border of Y
 def slow_at_small_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulates a CPU whose BLAS packs small matrices, too."""
     monkeypatch.setattr(gemm, "multiplies_small", lambda: False)
-    monkeypatch.setattr(shifts, "MOST", 1e3)
+    monkeypatch.setattr(bias_shifts, "MOST", 1e3)
 
 
 def suits(problem: Problem) -> bool:
