@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Optional, Tuple
 import numpy as np
 
 from runtime_arm.engines.integers.arithmetic import EXACT
-from runtime_arm.engines.integers.delicate import delicate_steps
 from runtime_arm.engines.integers.exact_steps import STEPS, TINY, Steps
+from runtime_arm.engines.integers.near_ties import near_tie_steps
 from runtime_arm.netdef import Array
 from runtime_arm.operators.quantised.rounding import Requantizer
 
@@ -152,7 +152,7 @@ class _Table:
         self.rows, self._about = rows, task.about
         steps, self.offset = task.steps.of(rows), task.sums.offset[rows, None].astype(np.float64)
         low, high = (end[rows, None] + self.offset for end in (task.sums.lowest, task.sums.highest))
-        columns, self._tolerance = delicate_steps(
+        columns, self._tolerance = near_tie_steps(
             task.k, task.target, steps, (low, high), max(tries.places), tries.leeway
         )
         steps, self._k = steps.at(task.k[columns]), task.target[columns]

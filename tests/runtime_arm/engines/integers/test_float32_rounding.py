@@ -141,7 +141,7 @@ def test_formulas_are_the_same_whether_all_steps_are_compared_or_the_delicate_on
     formula = prove(rule, sums, LEAST_SUMS)
     assert formula is not None
     task = float32_rounding._Task.of(rule, rule.multiplier, sums)
-    monkeypatch.setattr(float32_rounding, "delicate_steps", _every_step)
+    monkeypatch.setattr(float32_rounding, "near_tie_steps", _every_step)
     table = float32_rounding._Table(task, np.arange(filters), float32_rounding._TRIES[0])
     away = np.zeros(filters, np.float32) if formula.away is None else formula.away
     add, away, scale = (values.reshape(-1, 1) for values in (formula.add, away, formula.scale))

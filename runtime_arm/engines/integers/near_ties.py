@@ -1,4 +1,4 @@
-"""Finds the delicate steps of a rule: those whose real sums are so close to an integer that rounding could matter.
+"""Finds the near ties of a rule: the steps whose real sums are so close to an integer that rounding could matter.
 
 Step j of a row is at the real sum first + j * distance, except for a jump at zero. The fractions of these sums are
 computed modulo 1 in 32-bit integers, which wrap around by themselves.
@@ -19,7 +19,7 @@ _FAR = 2.0**10  # from every k
 _MOST = 0.49  # distances from an integer are less than 1/2
 
 
-def delicate_steps(
+def near_tie_steps(
     k: Array, target: Array, steps: Steps, ends: Tuple[Array, Array], places: int, leeway: float
 ) -> Tuple[Array, Array]:
     """The indices of the delicate steps of each row, (M, columns), and by how much the formula's real sums may differ
