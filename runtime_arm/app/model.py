@@ -21,6 +21,7 @@ from typing import (
 import numpy as np
 
 from runtime_arm.app.answer import Answer, Options, Outputs, Prepared
+from runtime_arm.app.default_preprocessing import default_rule
 from runtime_arm.app.evidence import facts_of
 from runtime_arm.app.finite import require_finite
 from runtime_arm.app.hearing import is_sound, read_sound, step_of, windows_heard
@@ -28,7 +29,6 @@ from runtime_arm.app.inputs import read_npy, read_npz
 from runtime_arm.app.labels import fitting, read_labels
 from runtime_arm.app.pictures import open_picture, prepare
 from runtime_arm.app.rules import VALUES, Rule, check_rule, fed, layout_for, read_rule, require_size, size_for
-from runtime_arm.app.usual import usual_rule
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.files import checked_path
@@ -337,7 +337,7 @@ class Model:
         quantized = self._quantization(self.input.name) is not None or np.dtype(self.input.dtype or "f4").kind in "iu"
         if quantized:
             return stored
-        assumed, why = usual_rule(self.pair, self.input, self.entry)
+        assumed, why = default_rule(self.pair, self.input, self.entry)
         self._assumed = (
             f"no preprocessing is stored; taken as {why}. If answers are wrong, state it: "
             "--preprocessing imagenet|caffe|inception|0..1|-1..1|yolo|FILE, stored by export or describe"

@@ -1,4 +1,4 @@
-"""The usual preprocessing for nets that do not state theirs. It is a guess, and reported as one."""
+"""The default preprocessing of nets that do not state theirs. It is a guess, and reported as one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime_arm.pair.pair import Pair
 _CAFFE_SIZE = (227, 227)  # of the pictures of Caffe's AlexNet and SqueezeNet, and of no other framework's
 
 
-def usual_rule(pair: Pair, info: TensorInfo, entry: Mapping[str, Any]) -> Tuple[Dict[str, Any], str]:
+def default_rule(pair: Pair, info: TensorInfo, entry: Mapping[str, Any]) -> Tuple[Dict[str, Any], str]:
     """A rule and its name: by the source's format, and whether its classes are ImageNet's."""
     source = str((pair.meta.get("source") or {}).get("name", "")).lower()
     grey = channels_for({}, info.shape, layout_for({}, info.shape)) == "GRAY"
