@@ -363,7 +363,7 @@ FAMILIES: Dict[str, Dict[str, str]] = {
         "operators.elementwise.masked_relu": "ReluMaskGradient ReluWithMask",
         "operators.pool.offsets": "MaxPoolOffsetsGradient MaxPoolWithOffsets",
         "operators.norm.fused_relu": "SpatialBNOutputGradient",
-        "operators.norm.again": "SpatialBNAgain",
+        "operators.norm.recomputed": "SpatialBNAgain",
         "operators.quantised.int4": "UnpackInt4",
         "operators.quantised.packed": "UnpackBfloat16 UnpackBlocks UnpackPalette",
     },

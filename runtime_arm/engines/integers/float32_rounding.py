@@ -140,11 +140,11 @@ class _Room(NamedTuple):
 
 
 class _Table:
-    """The delicate steps of the filters ``rows``, (M, K) each: the sums on both sides, and what they must become.
+    """The near ties of the filters ``rows``, (M, K) each: the sums on both sides, and what they must become.
 
     Steps to consecutive integers lie at equal distances, and the formula's steps nearly do. Where a step's real sum is
     farther from every integer than the two can be apart, both have it between the same integers. Only the other steps
-    are compared one by one (see ``delicate.py``).
+    are compared one by one (see ``near_ties.py``).
     scale: float32 (M, 1), the real multiplier. known: whether the rule's steps are.
     """
 
@@ -271,7 +271,7 @@ def prove(rule: Rule, sums: Sums, count: int) -> Optional[Float32Rounding]:
     filters = len(sums.offset)
     task, found = _Task.of(rule, np.broadcast_to(rule.multiplier, filters), sums), _Found(filters)
     found.settle(rule, sums, task.about)
-    left = np.argsort(task.steps.scale[:, 0], kind="stable")  # alike ones have as many delicate steps
+    left = np.argsort(task.steps.scale[:, 0], kind="stable")  # alike ones have as many near ties
     left = left[~found.proven[left]]
     for tries in _TRIES:
         for first in range(0, len(left), _ROWS):

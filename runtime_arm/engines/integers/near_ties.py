@@ -22,7 +22,7 @@ _MOST = 0.49  # distances from an integer are less than 1/2
 def near_tie_steps(
     k: Array, target: Array, steps: Steps, ends: Tuple[Array, Array], places: int, leeway: float
 ) -> Tuple[Array, Array]:
-    """The indices of the delicate steps of each row, (M, columns), and by how much the formula's real sums may differ
+    """The indices of the near ties of each row, (M, columns), and by how much the formula's real sums may differ
     from the rule's at all others, (M, 1).
 
     k: what the rule gives at its steps, (K), rising by one. target: what the formula gives there. ends: the least and

@@ -128,7 +128,7 @@ def test_a_proof_fails_if_the_multiplier_is_not_the_rules(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", list(STEPS))
-def test_formulas_are_the_same_whether_all_steps_are_compared_or_the_delicate_ones(
+def test_formulas_are_the_same_whether_all_steps_are_compared_or_the_near_ties(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is proven by few steps holds for all."""
