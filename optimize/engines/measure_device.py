@@ -10,7 +10,7 @@ import numpy as np
 
 from optimize.engines.accuracy import relative_error
 from optimize.engines.measure import MOST_ROUNDS, SECONDS, TRIAL_ROUNDS, WORTHWHILE, seconds_of
-from optimize.engines.measure_ways import faster_ways, time_ways
+from optimize.engines.measure_algorithms import faster_algorithms, time_algorithms
 from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.report import Progress, Report
 from runtime_arm.execution.predictor import Predictor
@@ -30,12 +30,12 @@ def with_device(
 ) -> Pair:
     """The pair whose tuning for that many threads also says which operators run on the device.
 
-    Convolutions run in the fastest of the device's ways, unless outputs then differ by more than the accuracy, relative
-    to their largest magnitude. Then each island is timed there, copies included, and on the processor; those that are
-    faster there are tried in the whole net, and kept if it is faster with them and as accurate. DeviceError if the
-    device is not there or computes wrongly.
+    Convolutions run with the fastest of the device's algorithms, unless outputs then differ by more than the accuracy,
+    relative to their largest magnitude. Then each island is timed there, copies included, and on the processor; those
+    that are faster there are tried in the whole net, and kept if it is faster with them and as accurate. DeviceError if
+    the device is not there or computes wrongly.
     """
-    pair = _with_ways(pair, spec, specs, threads, accuracy, report, progress)
+    pair = _with_algorithms(pair, spec, specs, threads, accuracy, report, progress)
     progress(f"islands on {spec}", 0, 1)
     device, islands = _timed(pair, spec, specs, threads)
     promising = [one for one in islands if one["device"] < one["processor"]]
@@ -66,25 +66,24 @@ def with_device(
     return _placed(pair, device, specs, threads, chosen, islands)
 
 
-def _with_ways(
+def _with_algorithms(
     pair: Pair, spec: str, specs: InputSpecs, threads: int, accuracy: float, report: Report, progress: Progress
 ) -> Pair:
-    """The pair whose tuning names the device's fastest ways, if they are not the default, and has their seconds."""
-    timings = time_ways(pair, spec, specs, threads, progress)
+    """The pair whose tuning has the seconds of the device's algorithms and names those faster than the default."""
+    timings = time_algorithms(pair, spec, specs, threads, progress)
     measurement = _measurement(pair, specs, threads)
     engines, seconds = dict(measurement.engines), dict(measurement.seconds)
     for place, known in timings.items():
         seconds[place] = {**seconds.get(place, {}), **{str(preference): taken for preference, taken in known.items()}}
-    faster = faster_ways(timings)
-    for place, way in faster.items():
-        engines[place] = f"{engines[place]},{way}" if place in engines else way
+    faster = faster_algorithms(timings)
+    for place, algorithm in faster.items():
+        engines[place] = f"{engines[place]},{algorithm}" if place in engines else algorithm
     timed = _tuned(pair, measurement._replace(seconds=seconds))
     chosen = _tuned(pair, measurement._replace(engines=engines, seconds=seconds))
     if not faster or _error(timed, chosen, spec, specs, threads) > accuracy:
         return timed
-    report.notes.append(
-        f"threads={threads}, {spec}: {len(faster)} of {len(timings)} convolutions have a faster way than the default"
-    )
+    found = f"{len(faster)} of {len(timings)} convolutions have an algorithm faster than the default"
+    report.notes.append(f"threads={threads}, {spec}: {found}")
     return chosen
 
 

@@ -246,15 +246,15 @@ def _preferring(net: NetDef, engines: str) -> NetDef:
 
 
 def _of_device(schema: Operator) -> List[str]:
-    """The engine of devices beside the processor, if they have several ways to compute the operator."""
+    """The engine of devices beside the processor, if they have several algorithms to compute the operator."""
     return [DEVICE] if schema.kind is Kind.CONVOLUTION else []
 
 
 def _check_exist(preferences: Sequence[Preference]) -> None:
     """UsageError for engines or variants that no operator has, and for lists that are empty or contradictory."""
-    from runtime_arm.gpu.lowering.convolution import WAYS
+    from runtime_arm.gpu.lowering.convolution import ALGORITHMS
 
-    known: Dict[str, Set[str]] = {REFERENCE: set(), DEVICE: set(WAYS)}
+    known: Dict[str, Set[str]] = {REFERENCE: set(), DEVICE: set(ALGORITHMS)}
     for schema in registered():
         for kernel in schema.kernels.values():
             known.setdefault(kernel.engine, set()).update(kernel.variants)

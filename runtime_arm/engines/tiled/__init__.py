@@ -16,5 +16,5 @@ Each word has one meaning in this package:
     results    what a convolution makes; they are the step's output, or a max pool makes the output of them
 
 An operator's *options* (``*_options.py``) say which layouts it can read and write, with which kernel, and at what cost.
-The other modules are kernels and their parts. The kernel of a convolution is a ``Way``.
+The other modules are kernels and their parts. The kernel of a convolution is an ``Algorithm``.
 """

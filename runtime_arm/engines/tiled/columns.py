@@ -23,6 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from runtime_arm.engines.conv import gemm
 from runtime_arm.engines.conv.gemm import Panels, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
+from runtime_arm.engines.tiled.algorithm import output_layout
 from runtime_arm.engines.tiled.epilogue import (
     Landing,
     Pass,
@@ -46,7 +47,6 @@ from runtime_arm.engines.tiled.strips import (
     in_turn,
     parts_of,
 )
-from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import Window
 from runtime_arm.operators.conv.convolution import Convolution
@@ -66,7 +66,7 @@ STRETCH = 700  # what a copy takes for every stretch that it finds contiguous, i
 
 @record(frozen=True, eq=False, repr=False)
 class Columns:
-    """The way by columns, or by planes as they are."""
+    """The algorithm by columns, or by planes as they are."""
 
     convolution: Convolution
     x: Tiles

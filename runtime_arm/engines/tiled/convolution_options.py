@@ -1,4 +1,4 @@
-"""The options of convolutions: the layouts between which they run, and the way."""
+"""The options of convolutions: the layouts between which they run, and the algorithm."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runtime_arm.engines.conv import axpy, gemm
 from runtime_arm.engines.conv.epilogue import addend_of, gate_of, limits_of, tail_scratch
 from runtime_arm.engines.conv.winograd import VARIANTS, Variant, open_tiles
 from runtime_arm.engines.conv.winograd_transforms import TAPS
+from runtime_arm.engines.tiled.algorithm import Algorithm, output_layout
 from runtime_arm.engines.tiled.columns import Columns, engine_of, is_pointwise
 from runtime_arm.engines.tiled.matching_layouts import in_step, reach_of, skipping
 from runtime_arm.engines.tiled.option import TILES, Option, at, may_run, tiling
 from runtime_arm.engines.tiled.stem import Stem, is_stem
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import FLOAT32
-from runtime_arm.engines.tiled.way import Way, output_layout
 from runtime_arm.engines.tiled.winograd import Winograd
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution, convolution_of
@@ -66,16 +66,16 @@ def dense_convolutions(
     x, stride = inputs[0], convolution.window.stride
     assert x is not None
     if convolution.group == 1 and stride[0] == stride[1]:
-        for way in _ways(op, convolution, x, y, pooling):
-            yield _option(op, inputs, way)
+        for algorithm in _algorithms(op, convolution, x, y, pooling):
+            yield _option(op, inputs, algorithm)
         if pooling is None and gemm.multiplies_small():
             yield from _from_planes(op, convolution, inputs, y)
             yield from _into_planes(op, convolution, inputs, y)
 
 
-def _ways(
+def _algorithms(
     op: OperatorDef, convolution: Convolution, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]
-) -> Iterator[Way]:
+) -> Iterator[Algorithm]:
     if may_run(op, "WINOGRAD") and _suits_winograd(convolution):
         yield from _by_winograd(op, x, y, pooling)
     if may_run(op, "WINOGRAD") and _has_pairs(convolution) and pooling is None:
@@ -110,16 +110,16 @@ def _into_planes(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Te
     if not (is_stem(convolution) and may_run(op, engine_of(convolution))) or at(inputs, 3) is not None:
         return
     if activation_of(op) is None or limits_of(op):
-        way = Stem(convolution, Tiles.of(y, 2, 1))
-        option = _option(op, inputs, way)
-        kernel = option.kernel._replace(bind=partial(_bind_into_planes, way), writes_slices=False)
-        yield option._replace(outputs=(Planes(way.y),), kernel=kernel)
+        algorithm = Stem(convolution, Tiles.of(y, 2, 1))
+        option = _option(op, inputs, algorithm)
+        kernel = option.kernel._replace(bind=partial(_bind_into_planes, algorithm), writes_slices=False)
+        yield option._replace(outputs=(Planes(algorithm.y),), kernel=kernel)
 
 
-def _bind_into_planes(way: Stem, call: Call) -> Run:
+def _bind_into_planes(algorithm: Stem, call: Call) -> Run:
     turned = copy(call)
     turned.outputs = [call.outputs[0].swapaxes(2, 3)]
-    return way.bind(turned)
+    return algorithm.bind(turned)
 
 
 def _bind_from_planes(bind: Callable[[Call], Run], call: Call) -> Run:
@@ -128,14 +128,14 @@ def _bind_from_planes(bind: Callable[[Call], Run], call: Call) -> Run:
     return bind(turned)
 
 
-def by_columns(convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Way:
+def by_columns(convolution: Convolution, x: Tiles, y: Tiles, pooling: Optional[Pooling] = None) -> Algorithm:
     """IM2COL or POINTWISE, with the channels first where that is faster."""
     if gemm.multiplies_small() and y.tile == 1:
         from runtime_arm.engines.tiled.planar.columns import PlanarColumns
 
-        way = PlanarColumns(convolution, x, y, pooling)
-        if way.suits():
-            return way
+        algorithm = PlanarColumns(convolution, x, y, pooling)
+        if algorithm.suits():
+            return algorithm
     return Columns(convolution, x, y, pooling)
 
 
@@ -144,7 +144,7 @@ def _suits_winograd(convolution: Convolution) -> bool:
     return window.kernel == (3, 3) and set(window.stride + window.dilation + window.head + window.tail) == {1}
 
 
-def _by_winograd(op: OperatorDef, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Way]:
+def _by_winograd(op: OperatorDef, x: TensorSpec, y: TensorSpec, pooling: Optional[Pooling]) -> Iterator[Algorithm]:
     """By tiles as large as those of the blobs, and by wider ones where these are faster; if a variant is asked for that
     is none of these, the square ones serve."""
     asked = VARIANTS.get(wanted_engines(op).get("WINOGRAD", ""))
@@ -156,22 +156,22 @@ def _by_winograd(op: OperatorDef, x: TensorSpec, y: TensorSpec, pooling: Optiona
         of, results = Tiles.of(x, variant.rows, 1), _results(y, variant.rows, pooling)
         if results is None or (of.rows, of.pitch) != (results.rows, results.pitch):
             continue
-        way = winograd_by(of, results, variant.columns, pooling)
-        if way is not None:
-            yield way
+        algorithm = winograd_by(of, results, variant.columns, pooling)
+        if algorithm is not None:
+            yield algorithm
             if variant == asked:
                 return
 
 
-def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Optional[Way]:
+def winograd_by(x: Tiles, y: Tiles, columns: int, pooling: Optional[Pooling] = None) -> Optional[Algorithm]:
     """WINOGRAD by tiles of this many columns, with the channels first if that is faster; None if such tiles are no
     use."""
     if gemm.multiplies_small():
         from runtime_arm.engines.tiled.planar.winograd import PlanarWinograd
 
-        way = PlanarWinograd(x, y, columns, pooling)
-        if way.suits():
-            return way
+        algorithm = PlanarWinograd(x, y, columns, pooling)
+        if algorithm.suits():
+            return algorithm
     if columns != x.tile:
         return None
     if axpy.pays():
@@ -187,24 +187,24 @@ def _has_pairs(convolution: Convolution) -> bool:
     return gemm.multiplies_small() and window.stride == (2, 2) and window.kernel == (3, 3)
 
 
-def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: TensorSpec) -> Iterator[Way]:
+def _by_pairs(op: OperatorDef, convolution: Convolution, x: TensorSpec, y: TensorSpec) -> Iterator[Algorithm]:
     """By tiles of two pixels side by side."""
     from runtime_arm.engines.tiled.planar.pairs import Pairs
 
     if open_variants(op, "WINOGRAD", Pairs.variants):
         pairs = (Pairs(convolution, of, results) for of, results in _in_columns(convolution, x, y, None))
-        yield from (way for way in pairs if way.suits())
+        yield from (algorithm for algorithm in pairs if algorithm.suits())
 
 
-def _by_rows(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Way]:
+def _by_rows(op: OperatorDef, convolution: Convolution, y: TensorSpec) -> Iterator[Algorithm]:
     """By tiles of some rows, for the stems of many networks, where BLAS packs."""
     if gemm.multiplies_small() or convolution.window.kernel != (7, 7):
         return
     from runtime_arm.engines.tiled.stem_winograd import WinogradStem
 
-    way = WinogradStem(convolution, Tiles.of(y, 4, 1))
-    if open_variants(op, "WINOGRAD", way.variants) and way.suits():
-        yield way
+    algorithm = WinogradStem(convolution, Tiles.of(y, 4, 1))
+    if open_variants(op, "WINOGRAD", algorithm.variants) and algorithm.suits():
+        yield algorithm
 
 
 def _before(pooling: Optional[Pooling], y: Tiles) -> Tiles:
@@ -267,32 +267,34 @@ def _depthwise(op: OperatorDef, convolution: Convolution, inputs: Specs, y: Tens
         yield from depthwise_alone(op, convolution, inputs, y)
 
 
-def _option(op: OperatorDef, inputs: Specs, way: Way) -> Option:
-    to = output_layout(way)
-    layouts = tuple(way.x if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs))
+def _option(op: OperatorDef, inputs: Specs, algorithm: Algorithm) -> Option:
+    to = output_layout(algorithm)
+    layouts = tuple(
+        algorithm.x if i == 0 else to if i == 3 and spec is not None else None for i, spec in enumerate(inputs)
+    )
     is_matrix = to.channels > 1  # where rows lie apart, BLAS rounds products with a vector otherwise
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        return [*way.scratch(op), *tail_scratch(op, inputs, [way.y.storage(FLOAT32)])]
+        return [*algorithm.scratch(op), *tail_scratch(op, inputs, [algorithm.y.storage(FLOAT32)])]
 
     kernel = Kernel(
-        way.engine,
-        partial(_bind, way),
+        algorithm.engine,
+        partial(_bind, algorithm),
         scratch=scratch,
         splits_work=True,
-        variants=way.variants,
-        reads_slices=way.reads_slices and is_matrix,
-        writes_slices=way.writes_slices and is_matrix,
-        skips_outside=way.engine == "POINTWISE" and way.pooling is None,  # every position for itself
-        hints=way.hints,
+        variants=algorithm.variants,
+        reads_slices=algorithm.reads_slices and is_matrix,
+        writes_slices=algorithm.writes_slices and is_matrix,
+        skips_outside=algorithm.engine == "POINTWISE" and algorithm.pooling is None,  # every position for itself
+        hints=algorithm.hints,
     )
-    return Option(layouts, (to,), kernel, way.work)
+    return Option(layouts, (to,), kernel, algorithm.work)
 
 
-def _bind(way: Way, call: Call) -> Run:
+def _bind(algorithm: Algorithm, call: Call) -> Run:
     gate = None if addend_of(call) is not None else gate_of(call.op)
     if gate is not None:
         from runtime_arm.engines.conv.gates import prescaled
 
         call = prescaled(call, gate.factor)
-    return way.bind(call)
+    return algorithm.bind(call)

@@ -42,7 +42,7 @@ STRIDED_TAPS = 1.75  # times as many taps take the time of those that pass over 
 
 @record(frozen=True, eq=False, repr=False)
 class Depthwise:
-    """The way for convolutions of every channel for itself."""
+    """The algorithm for convolutions of every channel for itself."""
 
     convolution: Convolution
     x: Tiles
@@ -116,8 +116,8 @@ def sums(
 ) -> Iterator[Step]:
     """The sums of a strip, without bias and activation, into ``target``, (positions, channels).
 
-    taps: ``taps_of`` the way. other: memory for as many sums, if X is in tiles of several pixels. width: the columns of
-    the image, if the columns outside it need not be computed.
+    taps: ``taps_of`` the algorithm. other: memory for as many sums, if X is in tiles of several pixels. width: the
+    columns of the image, if the columns outside it need not be computed.
     """
     most = max(1, _most_elements() // x.channels)
     for runs in _runs(strip, width, most, LEAST_RUN // x.channels):
@@ -154,14 +154,14 @@ class _Taps(NamedTuple):
 Spread = Tuple[_Taps, Array]  # and their weights
 
 
-def taps_of(way: Depthwise, filters: Array) -> List[Spread]:
+def taps_of(algorithm: Depthwise, filters: Array) -> List[Spread]:
     """The taps that form a sum, for each sum, with the filters (C, 1, kh, kw) over their grid."""
     weights = np.ascontiguousarray(filters[:, 0].transpose(1, 2, 0))
-    return [(taps, taps.spread(weights)) for taps in _by_row_of_planes(way)]
+    return [(taps, taps.spread(weights)) for taps in _by_row_of_planes(algorithm)]
 
 
-def _by_row_of_planes(way: Depthwise) -> List[_Taps]:
-    window, x = way.convolution.window, way.x
+def _by_row_of_planes(algorithm: Depthwise) -> List[_Taps]:
+    window, x = algorithm.convolution.window, algorithm.x
     down = [x.neighbour(0, k * window.dilation[0] - window.head[0]) for k in range(window.kernel[0])]
     right = [x.neighbour(1, k * window.dilation[1] - window.head[1]) for k in range(window.kernel[1])]
     shifts = [shift for _, shift in right]

@@ -57,18 +57,18 @@ def filtered_products(
     between, of = _layouts(depthwise, inputs[0], y)
     assert of is not None
     for to in (Tiles.of(y, 1, 0), between._replace(channels=y.shape[1])):
-        way = FilteredProducts(
+        algorithm = FilteredProducts(
             Depthwise(depthwise, of, between), Columns(project, to._replace(channels=between.channels), to)
         )
         layouts = (of, *[None] * 6, None if addend is None else to, None, None)
         kernel = Kernel(
-            way.filtering.engine,
-            partial(_bind, way=way, parts=parts),
-            scratch=partial(_scratch, way, parts),
+            algorithm.filtering.engine,
+            partial(_bind, algorithm=algorithm, parts=parts),
+            scratch=partial(_scratch, algorithm, parts),
             splits_work=True,
             writes_slices=to.channels > 1,
         )
-        yield Option(layouts, (to,), kernel, way.work)
+        yield Option(layouts, (to,), kernel, algorithm.work)
 
 
 def suits(op: OperatorDef, inputs: Specs, y: TensorSpec) -> bool:
@@ -135,8 +135,8 @@ def _filters_alone(depthwise: Convolution) -> bool:
 
 @record(frozen=True, eq=False, repr=False)
 class FilteredProducts:
-    """The way of the two convolutions. The layout between them has the columns of X; Y has those or none but those of
-    the image."""
+    """The algorithm of the two convolutions. The layout between them has the columns of X; Y has those, or those of the
+    image alone."""
 
     filtering: Depthwise
     multiplying: Columns
@@ -213,13 +213,13 @@ def _given(matrix: Array, plane: Tuple[int, int]) -> Matrix:
 
 
 def _scratch(
-    way: FilteredProducts, parts: Parts, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
+    algorithm: FilteredProducts, parts: Parts, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]
 ) -> Sequence[TensorSpec]:
     assert parts.project is not None
-    return [*way.scratch(), *tail_scratch(parts.project, inputs, [way.multiplying.y.storage(FLOAT32)])]
+    return [*algorithm.scratch(), *tail_scratch(parts.project, inputs, [algorithm.multiplying.y.storage(FLOAT32)])]
 
 
-def _bind(call: Call, way: FilteredProducts, parts: Parts) -> Run:
+def _bind(call: Call, algorithm: FilteredProducts, parts: Parts) -> Run:
     assert parts.project is not None
     x, _, _, w, b, reader, c, *rest, floor = call.inputs
     depthwise, project = twin_of(call.of(parts.depthwise)), twin_of(call.of(parts.project))
@@ -227,4 +227,4 @@ def _bind(call: Call, way: FilteredProducts, parts: Parts) -> Run:
     if b is not None:
         c = call.packed("biases", partial(bias_behind, b, reader, c))
     project.inputs = [None, reader, c, *rest]
-    return way.bind(depthwise, project)
+    return algorithm.bind(depthwise, project)

@@ -47,7 +47,7 @@ CALL = 64  # elements that take as long as a row of a panel, to be multiplied
 
 @record(frozen=True, eq=False, repr=False)
 class Gated:
-    """The way of a gated convolution: that of the convolution, and the layout of X, tiles or planes of such."""
+    """The algorithm of a gated convolution: that of the convolution, and the layout of X, tiles or planes of such."""
 
     columns: Columns
     of: Union[Tiles, Planes]
@@ -131,29 +131,32 @@ def gated_convolutions(
             yield _option(inputs, Gated(Columns(convolution, tiles, to), of))
 
 
-def _option(inputs: Specs, way: Gated) -> Option:
-    y = way.columns.y
+def _option(inputs: Specs, algorithm: Gated) -> Option:
+    y = algorithm.columns.y
     layouts = tuple(
-        way.of if at == 0 else y if at == 4 and spec is not None else None for at, spec in enumerate(inputs)
+        algorithm.of if at == 0 else y if at == 4 and spec is not None else None for at, spec in enumerate(inputs)
     )
     kernel = Kernel(
-        way.columns.engine,
-        partial(_bind, way=way),
-        scratch=partial(_scratch, way),
+        algorithm.columns.engine,
+        partial(_bind, algorithm=algorithm),
+        scratch=partial(_scratch, algorithm),
         splits_work=True,
-        reads_slices=y.channels > 1 and isinstance(way.of, Tiles),
+        reads_slices=y.channels > 1 and isinstance(algorithm.of, Tiles),
         writes_slices=y.channels > 1,
         skips_outside=True,
     )
-    return Option(layouts, (y,), kernel, way.work)
+    return Option(layouts, (y,), kernel, algorithm.work)
 
 
-def _scratch(way: Gated, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+def _scratch(algorithm: Gated, op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
     _, layer = LAYERS.of(op).op
-    return [*way.scratch(layer), *tail_scratch(layer, [inputs[0], *inputs[2:]], [way.columns.y.storage(FLOAT32)])]
+    return [
+        *algorithm.scratch(layer),
+        *tail_scratch(layer, [inputs[0], *inputs[2:]], [algorithm.columns.y.storage(FLOAT32)]),
+    ]
 
 
-def _bind(call: Call, way: Gated) -> Run:
+def _bind(call: Call, algorithm: Gated) -> Run:
     inner = twin_of(call.of(LAYERS.of(call.op).op[1]))
     inner.inputs = [call.inputs[0], *call.inputs[2:]]
-    return way.bind(inner, call.inputs[1].reshape(-1))
+    return algorithm.bind(inner, call.inputs[1].reshape(-1))

@@ -24,6 +24,7 @@ import numpy as np
 from runtime_arm.engines.conv.gemm import SMALL_PRODUCT, multiplies_small
 from runtime_arm.engines.conv.pointwise import PASS
 from runtime_arm.engines.conv.sgemm import add_product
+from runtime_arm.engines.tiled.algorithm import output_layout
 from runtime_arm.engines.tiled.columns import columns_work, is_pointwise
 from runtime_arm.engines.tiled.epilogue import bias_vector, has_summands, in_place, pooled
 from runtime_arm.engines.tiled.phase_split import PhaseSplit
@@ -40,7 +41,6 @@ from runtime_arm.engines.tiled.strips import (
     in_turn,
 )
 from runtime_arm.engines.tiled.tile_transforms import accumulates
-from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.records import record
@@ -62,7 +62,7 @@ def is_stem(convolution: Convolution) -> bool:
 
 @record(frozen=True, eq=False, repr=False)
 class Stem:
-    """The way from (N, C, H, W) into tiles."""
+    """The algorithm from (N, C, H, W) into tiles."""
 
     convolution: Convolution
     y: Tiles

@@ -54,7 +54,7 @@ REACH = TILE + TAPS - 1  # rows of a phase that a tile meets, and products
 
 @record(frozen=True, eq=False, repr=False)
 class WinogradStem:
-    """The way from (N, C, H, W) into tiles of 4 x 4."""
+    """The algorithm from (N, C, H, W) into tiles of 4 x 4."""
 
     convolution: Convolution
     y: Tiles

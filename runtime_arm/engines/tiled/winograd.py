@@ -35,6 +35,7 @@ from runtime_arm.engines.conv.gemm import Panels, multiplies_small, panel_hints
 from runtime_arm.engines.conv.pointwise import PASS, weight_cost
 from runtime_arm.engines.conv.winograd import Variant
 from runtime_arm.engines.conv.winograd_transforms import TAPS, amplification, transform_filters, transform_multiplies
+from runtime_arm.engines.tiled.algorithm import Algorithm, output_layout
 from runtime_arm.engines.tiled.epilogue import bias_vector, by_channel, finish, has_gaps
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import (
@@ -51,7 +52,6 @@ from runtime_arm.engines.tiled.strips import (
     parts_of,
 )
 from runtime_arm.engines.tiled.tile_transforms import Result, Stretch, transform_back, transform_columns, transform_rows
-from runtime_arm.engines.tiled.way import Way, output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.records import NamedTuple, record
 from runtime_arm.registry.kernel import Call, Run, Work
@@ -64,7 +64,7 @@ LEAST_TILES = 112  # of a strip: all filters stream through the cache for each
 
 @record(frozen=True, eq=False, repr=False)
 class Winograd:
-    """The way by tiles as large as those of the blobs."""
+    """The algorithm by tiles as large as those of the blobs."""
 
     x: Tiles
     y: Tiles
@@ -153,9 +153,9 @@ class Part(NamedTuple):
     pixels_of: Callable[[Strip, Optional[Array], Optional[Array]], Result]
 
 
-def bind_strips(call: Call, way: Way, part: Part) -> Run:
+def bind_strips(call: Call, algorithm: Algorithm, part: Part) -> Run:
     """The pixels of each strip, and what follows them."""
-    to, mine = output_layout(way), part.filters
+    to, mine = output_layout(algorithm), part.filters
     steps: List[Step] = clear_borders(call, to)
     bias = bias_vector(call, mine)
     for number, strip in enumerate(part.strips):
@@ -163,11 +163,11 @@ def bind_strips(call: Call, way: Way, part: Part) -> Run:
             steps.append(barrier)  # others may still read the spectrum of the strip before
         target = Target(to, strip, mine)
         results = target.of(call.outputs[0])
-        in_place = way.pooling is None and not has_gaps(results)
+        in_place = algorithm.pooling is None and not has_gaps(results)
         pixels, computing = part.pixels_of(strip, bias, results if in_place else None)
         steps += [
             *computing,
-            *finish(call, target, products=pixels, pooling=way.pooling),
+            *finish(call, target, products=pixels, pooling=algorithm.pooling),
             *clear(call, to, strip, mine),
         ]
     return in_turn(steps)

@@ -1,7 +1,7 @@
 """Convolutions: implicit matrix products, depthwise, Winograd's F(4x4, 3x3), Caffe's im2col, and cuDNN's own.
 
 Without a preference the first two are used. ``engine="DEVICE:winograd"``, ``"DEVICE:im2col"`` or ``"DEVICE:cudnn"`` of
-the operator asks for another; see ``ways_of``. Where the device lacks it, the first two are used again.
+the operator asks for another; see ``algorithms_of``. Where the device lacks it, the first two are used again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from runtime_arm.registry.kernel import Specs
 from runtime_arm.registry.specs import TensorSpec
 
 DIRECT, WINOGRAD, IM2COL, CUDNN = "direct", "winograd", "im2col", "cudnn"
-WAYS = (DIRECT, WINOGRAD, IM2COL, CUDNN)
-_KERNELS = {"transform_input": WINOGRAD, "im2col": IM2COL, "cudnnConvolutionForward": CUDNN}  # no other way has them
+ALGORITHMS = (DIRECT, WINOGRAD, IM2COL, CUDNN)
+_KERNELS = {"transform_input": WINOGRAD, "im2col": IM2COL, "cudnnConvolutionForward": CUDNN}  # of no other algorithm
 TILE = 8
 
 
@@ -54,16 +54,16 @@ def tail_refusal(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec], 
     return None
 
 
-def ways_of(op: OperatorDef, inputs: Specs) -> List[str]:
-    """The ways in which the device can compute a convolution that it supports, the default first."""
+def algorithms_of(op: OperatorDef, inputs: Specs) -> List[str]:
+    """The algorithms with which the device can compute a convolution that it supports, the default first."""
     convolution = convolution_of(op, needed(inputs[0]), needed(inputs[1]))
     window = convolution.window
-    ways = [DIRECT]
+    algorithms = [DIRECT]
     if convolution.group == 1 and window.kernel == (3, 3) and window.stride == (1, 1) == window.dilation:
-        ways.append(WINOGRAD)
+        algorithms.append(WINOGRAD)
     if window.output == _symmetric_output(window):
-        ways.append(CUDNN)
-    return [*ways, IM2COL]
+        algorithms.append(CUDNN)
+    return [*algorithms, IM2COL]
 
 
 def _symmetric_output(window: Window) -> Optional[Tuple[int, ...]]:
@@ -74,20 +74,20 @@ def _symmetric_output(window: Window) -> Optional[Tuple[int, ...]]:
     return tuple((n + 2 * pad - d * (k - 1) - 1) // s + 1 for n, k, s, d, pad in sizes)
 
 
-def way_of(op: OperatorDef, inputs: Specs) -> str:
-    """The way that the operator asks for, or the default."""
+def algorithm_of(op: OperatorDef, inputs: Specs) -> str:
+    """The algorithm that the operator asks for, or the default."""
     wanted = [one.variant for one in preferences(op) if one.engine == DEVICE and not one.refused]
-    possible = ways_of(op, inputs)
-    return next((way for way in wanted if way in possible), possible[0])
+    possible = algorithms_of(op, inputs)
+    return next((one for one in wanted if one in possible), possible[0])
 
 
-def way_of_kernels(kernels: Iterable[str]) -> str:
-    """The way in which a convolution was computed, by the names of its kernels."""
+def algorithm_of_kernels(kernels: Iterable[str]) -> str:
+    """The algorithm by which a convolution was computed, by the names of its kernels."""
     return next((_KERNELS[kernel] for kernel in kernels if kernel in _KERNELS), DIRECT)
 
 
 class _Operands(NamedTuple):
-    """The operands of every way: the arguments, the tail, and the buffers of bias and operand."""
+    """The operands of every algorithm: the arguments, the tail, and the buffers of bias and operand."""
 
     convolution: Convolution
     tail: Tail
@@ -108,12 +108,12 @@ def convolve(builder: Builder, step: Step) -> None:
         numbers(builder, bias, filters),
         numbers(builder, operand, filters),
     )
-    way = way_of(step.op, specs)
-    if way == CUDNN and not builder.half and _cudnn(builder, step, operands):
+    algorithm = algorithm_of(step.op, specs)
+    if algorithm == CUDNN and not builder.half and _cudnn(builder, step, operands):
         return
-    if way == WINOGRAD:
+    if algorithm == WINOGRAD:
         _winograd(builder, step, operands)
-    elif way == IM2COL:
+    elif algorithm == IM2COL:
         _im2col(builder, step, operands)
     elif convolution.group == convolution.channels == filters:
         _depthwise(builder, step, operands)

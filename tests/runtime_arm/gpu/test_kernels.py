@@ -10,7 +10,7 @@ import pytest
 from device_tests.suite.islands import on_device
 from device_tests.suite.tolerance import UNIT, assert_close
 from runtime_arm.gpu.device import Device
-from runtime_arm.gpu.lowering.convolution import DIRECT, way_of
+from runtime_arm.gpu.lowering.convolution import DIRECT, algorithm_of
 from runtime_arm.gpu.lowering.registry import refusal
 from runtime_arm.gpu.programs import Programs
 from runtime_arm.netdef import OperatorDef
@@ -204,8 +204,8 @@ def test_a_kernel_computes_with_stored_halves(opened: Tuple[Device, Programs], n
 def test_the_way_that_is_asked_for_is_used(name: str) -> None:
     case = CASES[name]
     specs = [TensorSpec(shape, np.float32) for shape in case.shapes]
-    assert way_of(case.op, [specs[0], specs[1]]) == name.split()[0]
-    assert way_of(case.op.replace(engine=f"DEVICE:{DIRECT}"), [specs[0], specs[1]]) == DIRECT
+    assert algorithm_of(case.op, [specs[0], specs[1]]) == name.split()[0]
+    assert algorithm_of(case.op.replace(engine=f"DEVICE:{DIRECT}"), [specs[0], specs[1]]) == DIRECT
 
 
 def test_a_chain_changes_layouts_on_the_way(opened: Tuple[Device, Programs]) -> None:

@@ -13,7 +13,7 @@ from armnet.__main__ import main
 from device_tests.suite.tolerance import assert_network_close
 from optimize import Report, optimize
 from optimize.engines import measure_device
-from optimize.engines.measure_ways import time_ways
+from optimize.engines.measure_algorithms import time_algorithms
 from optimize.rewriting.report import quiet
 from runtime_arm import Predictor
 from runtime_arm.errors import UsageError
@@ -135,15 +135,15 @@ def _kernels(predictor: Predictor) -> Set[str]:
     return {name for island in predictor.placement.islands for _, name, _ in island.seconds()}
 
 
-def _ways(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+def _algorithms(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
     """A clock by which the first convolution takes these seconds on the device."""
-    timings = {0: {Preference("DEVICE", way): taken for way, taken in seconds.items()}}
-    monkeypatch.setattr(measure_device, "time_ways", lambda *_: timings)
+    timings = {0: {Preference("DEVICE", algorithm): taken for algorithm, taken in seconds.items()}}
+    monkeypatch.setattr(measure_device, "time_algorithms", lambda *_: timings)
 
 
 def test_a_convolution_goes_the_fastest_way_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     _clock(monkeypatch, [BEFORE, BEHIND])
-    _ways(monkeypatch, direct=2.0, winograd=1.0, im2col=3.0)
+    _algorithms(monkeypatch, direct=2.0, winograd=1.0, im2col=3.0)
     report = Report()
     pair = _measured(report)
     assert pair.tuning is not None
@@ -154,8 +154,8 @@ def test_a_convolution_goes_the_fastest_way_of_the_device(monkeypatch: pytest.Mo
         "DEVICE:winograd": 1.0,
         "DEVICE:im2col": 3.0,
     }
-    (note,) = [note for note in report.notes if "a faster way" in note]
-    assert note == "threads=1, opencl:0: 1 of 1 convolutions have a faster way than the default"
+    (note,) = [note for note in report.notes if "an algorithm faster" in note]
+    assert note == "threads=1, opencl:0: 1 of 1 convolutions have an algorithm faster than the default"
     with Predictor(pair, threads=1) as plain, Predictor(pair, threads=1, device="opencl:0") as predictor:
         for name, expected in plain.run({"x": X}).items():
             assert_network_close(predictor.run({"x": X})[name], expected, what=name)
@@ -167,7 +167,7 @@ def test_the_default_way_stays_where_another_is_no_faster_or_not_accurate(
     monkeypatch: pytest.MonkeyPatch, accuracy: Optional[float]
 ) -> None:
     _clock(monkeypatch, [BEFORE, BEHIND])
-    _ways(monkeypatch, direct=2.0, winograd=1.0 if accuracy else 1.95)
+    _algorithms(monkeypatch, direct=2.0, winograd=1.0 if accuracy else 1.95)
     pair = optimize(net(), "measure", device="opencl:0", threads=1, shapes={"x": SHAPE}, accuracy=accuracy)
     assert pair.tuning is not None
     assert "DEVICE" not in str(pair.tuning.measurements[0].engines)
@@ -182,15 +182,15 @@ def test_the_processor_ignores_ways_of_a_device() -> None:
 
 
 def test_every_way_is_timed_by_the_devices_clock() -> None:
-    timings = time_ways(_measured(), "opencl:0", {"x": TensorSpec(SHAPE, np.float32)}, 1, quiet)
-    ways = [{preference.variant for preference in known} - {"cudnn"} for _, known in sorted(timings.items())]
-    assert ways == [{"direct", "winograd", "im2col"}, {"direct", "im2col"}, {"direct", "winograd", "im2col"}]
+    timings = time_algorithms(_measured(), "opencl:0", {"x": TensorSpec(SHAPE, np.float32)}, 1, quiet)
+    algorithms = [{preference.variant for preference in known} - {"cudnn"} for _, known in sorted(timings.items())]
+    assert algorithms == [{"direct", "winograd", "im2col"}, {"direct", "im2col"}, {"direct", "winograd", "im2col"}]
     assert all(taken > 0 for known in timings.values() for taken in known.values())
 
 
-@pytest.mark.parametrize(("way", "kernel"), [("winograd", "transform_input"), ("im2col", "im2col")])
-def test_a_list_of_engines_names_the_ways_of_a_device(way: str, kernel: str) -> None:
-    pair = optimize(net(), f"DEVICE:{way}", shapes={"x": SHAPE})
+@pytest.mark.parametrize(("algorithm", "kernel"), [("winograd", "transform_input"), ("im2col", "im2col")])
+def test_a_list_of_engines_names_the_algorithm_of_a_device(algorithm: str, kernel: str) -> None:
+    pair = optimize(net(), f"DEVICE:{algorithm}", shapes={"x": SHAPE})
     with Predictor(pair, threads=1) as plain, Predictor(pair, threads=1, device="opencl:0") as predictor:
         for name, expected in plain.run({"x": X}).items():
             assert_network_close(predictor.run({"x": X})[name], expected, what=name)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import List, Optional, Sequence, Tuple
 
 from runtime_arm.engines.tiled import columns as by_columns
+from runtime_arm.engines.tiled.algorithm import output_layout
 from runtime_arm.engines.tiled.epilogue import bias
 from runtime_arm.engines.tiled.planar import products as planar
 from runtime_arm.engines.tiled.planar.products import FILTERS, LANES, MOST_DEPTH, Filters, padded
 from runtime_arm.engines.tiled.strip_pooling import Pooling
 from runtime_arm.engines.tiled.strips import FLOAT32, Target, body, clear, clear_borders, in_turn, parts_by_filters
-from runtime_arm.engines.tiled.way import output_layout
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.conv.convolution import Convolution
 from runtime_arm.records import record
@@ -29,7 +29,7 @@ LEAST_POSITIONS = 48  # below, too many of the 64 lanes are computed in vain
 
 @record(frozen=True, eq=False, repr=False)
 class PlanarColumns:
-    """The way by columns whose rows are channels. All positions of the image are one strip."""
+    """The algorithm by columns whose rows are channels. All positions of the image are one strip."""
 
     convolution: Convolution
     x: Tiles

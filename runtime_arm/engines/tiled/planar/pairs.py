@@ -48,7 +48,7 @@ ERROR = 5 / 3  # times that of a direct sum: where all |d| and |w| are 1 the ter
 
 @record(frozen=True, eq=False, repr=False)
 class Pairs:
-    """The way by pairs of outputs side by side."""
+    """The algorithm by pairs of outputs side by side."""
 
     convolution: Convolution
     x: Tiles

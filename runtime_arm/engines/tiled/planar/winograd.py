@@ -80,7 +80,7 @@ class Wide(NamedTuple):
 
 @record(frozen=True, eq=False, repr=False)
 class PlanarWinograd:
-    """The way by tiles with this many columns, and the rows of the blobs' tiles.
+    """The algorithm by tiles with this many columns, and the rows of the blobs' tiles.
 
     All tiles of the image are one strip.
     """

@@ -39,7 +39,7 @@ from runtime_arm.registry.steps import Step, copy, shaped
 
 
 class SummedWinograd(Winograd):
-    """The way by tiles as large as those of the blobs."""
+    """The algorithm by tiles as large as those of the blobs."""
 
     @property
     def work(self) -> Work:

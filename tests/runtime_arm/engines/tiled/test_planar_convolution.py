@@ -131,7 +131,7 @@ def test_strided_convolutions_by_pairs_of_columns(
 ) -> None:
     bound: List[Any] = []
     bind = Pairs.bind
-    monkeypatch.setattr(Pairs, "bind", lambda way, call: bound.append(call) or bind(way, call))
+    monkeypatch.setattr(Pairs, "bind", lambda self, call: bound.append(call) or bind(self, call))
     inputs = [normal(1, channels, *image), normal(filters, channels, 3, 3), normal(filters), None]
     for op in (
         OperatorDef.of("ConvRelu", ["X", "W", "b"], ["Y"], kernel=3, stride=2, pad=pad),
@@ -207,7 +207,7 @@ def test_deep_layers_of_few_pixels_are_planar_where_small_products_are_fast(smal
     monkeypatch.setattr(gemm, "halves_vectors", lambda: False)
     bound: List[Any] = []
     bind = PlanarColumns.bind
-    monkeypatch.setattr(PlanarColumns, "bind", lambda way, call: bound.append(call) or bind(way, call))
+    monkeypatch.setattr(PlanarColumns, "bind", lambda self, call: bound.append(call) or bind(self, call))
     inputs = [normal(1, 512, 7, 7), normal(512, 512, 1, 1)]
     op = OperatorDef.of("Conv", ["X", "W"], ["Y"], kernel=1)
     assert_options_agree((op, inputs, (1,)))

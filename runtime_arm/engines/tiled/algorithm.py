@@ -11,10 +11,10 @@ from runtime_arm.registry.layouts import Tiles
 from runtime_arm.registry.specs import TensorSpec
 
 
-class Way(Protocol):
-    """One way to run one convolution, and perhaps the max pool after it, between two layouts.
+class Algorithm(Protocol):
+    """An algorithm for a convolution, and perhaps the max pool after it, between two layouts.
 
-    A way is a value object: its fields are the layouts and everything else that decides how it runs. It is made when
+    It is a value object: its fields are the layouts and everything else that decides how it runs. It is made when
     layouts are chosen, asked for its cost, and, if it is the cheapest, bound to buffers. ``convolution_options.py``
     makes a ``Kernel`` of it.
     """
@@ -61,9 +61,9 @@ class Way(Protocol):
         """The function that runs it. It writes all of output 0, or this worker's part of it, borders included."""
 
 
-def output_layout(way: Way) -> Tiles:
+def output_layout(algorithm: Algorithm) -> Tiles:
     """The layout of the step's output."""
-    return way.y if way.pooling is None else way.pooling.after(way.y)
+    return algorithm.y if algorithm.pooling is None else algorithm.pooling.after(algorithm.y)
 
 
-__all__ = ["Way", "output_layout"]
+__all__ = ["Algorithm", "output_layout"]

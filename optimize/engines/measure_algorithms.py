@@ -1,4 +1,4 @@
-"""Times the ways in which a device can compute each convolution, by the device's own clock."""
+"""Times the algorithms with which a device can compute each convolution, by the device's own clock."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.gpu.island import Island
-from runtime_arm.gpu.lowering.convolution import WAYS, way_of_kernels
+from runtime_arm.gpu.lowering.convolution import ALGORITHMS, algorithm_of_kernels
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.engine_preferences import DEVICE, Preference
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import find
 from runtime_arm.registry.specs import TensorSpec
 
-ROUNDS = 5  # runs of the net for each way in a sweep
+ROUNDS = 5  # runs of the net for each algorithm in a sweep
 CLEARLY_FASTER = 0.95  # of the default's time; a smaller gain is noise
 
-Timings = Dict[int, Dict[Preference, float]]  # seconds by place in the net and way
+Timings = Dict[int, Dict[Preference, float]]  # seconds by place in the net and algorithm
 
 
-def time_ways(pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: int, progress: Progress) -> Timings:
-    """The least seconds of every convolution that runs on the device, in each way; copies of its blobs from one layout
-    to another count as its own."""
+def time_algorithms(
+    pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: int, progress: Progress
+) -> Timings:
+    """The least seconds of every convolution that runs on the device, with each algorithm; copies of its blobs from one
+    layout to another count as its own.
+    """
     bare = pair.replace(tuning=None)
     schemas = [find(op) for op in bare.predict_net.op]
     places = [at for at, schema in enumerate(schemas) if schema is not None and schema.kind is Kind.CONVOLUTION]
     timings: Timings = {}
-    for at in range(SWEEPS * len(WAYS) if places else 0):
-        way = WAYS[at % len(WAYS)]
-        progress(f"convolutions on {spec}: {way}", at, SWEEPS * len(WAYS))
-        asked = with_engines(bare, dict.fromkeys(places, str(Preference(DEVICE, way))))
+    for at in range(SWEEPS * len(ALGORITHMS) if places else 0):
+        algorithm = ALGORITHMS[at % len(ALGORITHMS)]
+        progress(f"convolutions on {spec}: {algorithm}", at, SWEEPS * len(ALGORITHMS))
+        asked = with_engines(bare, dict.fromkeys(places, str(Preference(DEVICE, algorithm))))
         with Predictor(asked, threads=threads, device=spec) as predictor:
             predictor.run(drawn(specs))  # plans and compiles
             assert predictor.placement is not None
@@ -44,7 +47,7 @@ def time_ways(pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: i
 
 
 def _seconds_of(island: Island) -> Iterator[Tuple[int, Preference, float]]:
-    """The place of each convolution of an island, the way that computed it, and its least seconds."""
+    """The place of each convolution of an island, the algorithm that computed it, and its least seconds."""
     kernels: Dict[int, Set[str]] = {}
     taken: Dict[int, List[float]] = {}
     for number in range(ROUNDS):
@@ -53,12 +56,12 @@ def _seconds_of(island: Island) -> Iterator[Tuple[int, Preference, float]]:
                 kernels.setdefault(step.index, set()).add(kernel)
                 taken.setdefault(step.index, [0.0] * ROUNDS)[number] += seconds
     for place, each in taken.items():
-        yield place, Preference(DEVICE, way_of_kernels(kernels[place])), min(each)
+        yield place, Preference(DEVICE, algorithm_of_kernels(kernels[place])), min(each)
 
 
-def faster_ways(timings: Timings) -> Dict[int, str]:
-    """The fastest way of each convolution, if it is not the default."""
-    default = Preference(DEVICE, WAYS[0])
+def faster_algorithms(timings: Timings) -> Dict[int, str]:
+    """The fastest algorithm of each convolution, if it is not the default."""
+    default = Preference(DEVICE, ALGORITHMS[0])
     found = {place: min(known, key=lambda one: known[one]) for place, known in timings.items() if default in known}
     return {
         place: str(preference)
