@@ -52,10 +52,10 @@ try:
     path = os.path.dirname(os.path.abspath(__file__))
     code = None
     try:
-        start = {{"__name__": "kept_code"}}
-        source = __loader__.get_data(os.path.join(path, "runtime_arm", "machine", "kept_code.py"))
-        exec(compile(source, "kept_code.py", "exec"), start)
-        code = start["KeptCode"](path, __loader__.get_data)
+        start = {{"__name__": "bytecode_cache"}}
+        source = __loader__.get_data(os.path.join(path, "runtime_arm", "machine", "bytecode_cache.py"))
+        exec(compile(source, "bytecode_cache.py", "exec"), start)
+        code = start["BytecodeCache"](path, __loader__.get_data)
         sys.meta_path.insert(0, code)
     except Exception:
         pass  # a bundle that is damaged: what follows says so

@@ -236,10 +236,10 @@ class Executor:
         outputs, put, kept = self.net.external_output, self._place, None
         place = None if put is None else lambda steps, wanted: put(steps, wanted, tuned.device)
         if self._digest and not self._entries and not start and place is None and _may_have_cache():
-            from runtime_arm.planning.kept_plans import KeptPlan  # nets without files need no cache
+            from runtime_arm.planning.plan_cache import CachedPlan  # nets without files need no cache
 
             fed = [(name, value.spec, value.spec.quantization) for name, value in env.items() if not value.foreign]
-            kept = KeptPlan((self._digest, fed, fetches, outputs, workers), ops, env)
+            kept = CachedPlan((self._digest, fed, fetches, outputs, workers), ops, env)
         before = before if place is None else None
         runner = self._border_runner
         return Segment(ops, start, env, fetches, outputs, self._packed, runner, workers, place, kept, before)

@@ -2,8 +2,8 @@
 
     ~/.cache/armnet/pairs/KEY/       pairs made of the files of other formats
     ~/.cache/armnet/programs/KEY     compiled kernels of a device
-    ~/.cache/armnet/code/KEY         bytecode of bundles; ``kept_code`` reads it, and decides which to trust
-    ~/.cache/armnet/plans/KEY        plans of nets, as private as code; ``planning/kept_plans.py`` reads them
+    ~/.cache/armnet/code/KEY         bytecode of bundles; ``bytecode_cache`` reads it, and decides which to trust
+    ~/.cache/armnet/plans/KEY        plans of nets, as private as code; ``planning/plan_cache.py`` reads them
     ~/.cache/armnet/evaluations/     answers of interrupted evaluations; removed when they end
     ~/.cache/armnet/certificates/    certificates that ``armnet serve`` has signed itself
     ~/.cache/armnet/qemu/ ...        emulated machines; ``device_tests/host/emulation`` builds them
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Callable, Iterator, List, Optional, TypeVar
 
 from runtime_arm.errors import ArmnetError, ResourceError, UsageError
-from runtime_arm.machine.kept_code import cache_folder
+from runtime_arm.machine.bytecode_cache import cache_folder
 from runtime_arm.records import NamedTuple
 
 PARTS = ("pairs", "programs", "code", "plans")  # the folders whose entries may go one by one

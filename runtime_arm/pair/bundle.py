@@ -4,7 +4,7 @@ It is a zip archive that Python executes (PEP 441). By default nothing in it is 
 at multiples of 64 bytes, so that the weights are used in place in the mapped file:
 
     __main__.py        checks for Python 3.9 and NumPy, then calls runtime_arm.app.main; compiled code is kept
-                       by ``machine.kept_code``
+                       by ``machine.bytecode_cache``
     MANIFEST.json      SHA-256 of every other part; the tolerance of the sample
     runtime_arm/       the runtime
     pair/              init_net.pb, predict_net.pb, model.json, sample.npz (in_NAME, out_NAME)

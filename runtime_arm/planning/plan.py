@@ -25,8 +25,8 @@ from runtime_arm.registry.shape_inference import blamed_on
 from runtime_arm.registry.specs import QuantizedTensor, TensorSpec
 
 if TYPE_CHECKING:
-    from runtime_arm.planning.kept_plans import KeptPlan
     from runtime_arm.planning.late_feeds import LateFeed
+    from runtime_arm.planning.plan_cache import CachedPlan
     from runtime_arm.planning.spare_memory import Blocks
 
 
@@ -170,7 +170,7 @@ class Segment:
         run_border: Callable[[OperatorDef, Segment], RunBorder],
         workers: int = 1,
         place: Optional[PlaceSteps] = None,
-        kept: Optional[KeptPlan] = None,
+        kept: Optional[CachedPlan] = None,
         before: Optional[Segment] = None,
     ):
         draft: Optional[Draft] = None if kept is None else kept.find(packed.traced)

@@ -108,7 +108,7 @@ def test_a_bundle_keeps_its_compiled_code_and_runs_where_it_cannot(
         [sys.executable, "-Ic", program, str(bundle), "--self-test"], capture_output=True, text=True, check=True
     )
     compiled = {Path(line).name for line in again.stdout.splitlines() if line.endswith(".py")}
-    assert compiled == {"__main__.py", "kept_code.py"}
+    assert compiled == {"__main__.py", "bytecode_cache.py"}
     assert again.stdout.endswith(first.stdout)
     entry.write_bytes(entry.read_bytes()[:-100])
     assert app(bundle, "--self-test").stdout == first.stdout

@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, List
 
 import pytest
 
+from runtime_arm.machine.bytecode_cache import BytecodeCache, only_ours
 from runtime_arm.machine.cache import CachePart
-from runtime_arm.machine.kept_code import KeptCode, only_ours
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and permissions are POSIX's")
 BUNDLE = "/somewhere/app.pyz"
@@ -31,7 +31,7 @@ class Start:
     def __init__(self, sources: Dict[str, bytes] = SOURCES, declared: Dict[str, bytes] = SOURCES):
         self.read_files: List[str] = []
         self.files = {"MANIFEST.json": manifest(declared), **sources}
-        self.code = KeptCode(BUNDLE, self.read)
+        self.code = BytecodeCache(BUNDLE, self.read)
         self.modules = {name: self.load(name) for name in ("pkg", "pkg.sub", "pkg.sub.a")}
 
     def read(self, path: str) -> bytes:
@@ -255,7 +255,7 @@ def test_a_room_of_somebody_else_is_not_written(entry: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"parts": 5}', b'{"parts": {"a.py": 5}}'])
 def test_a_manifest_that_is_none_is_an_error_or_finds_nothing(content: bytes) -> None:
     try:
-        code = KeptCode(BUNDLE, lambda path: content)
+        code = BytecodeCache(BUNDLE, lambda path: content)
     except (ValueError, KeyError, TypeError):
         return
     assert code.find_spec("runtime_arm") is None

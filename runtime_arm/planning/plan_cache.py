@@ -5,7 +5,7 @@ before memory is allocated: the steps with their kernels, layouts and places in 
 and declared kernels are stored in it by name. It is found by the hashes of the pair's files, the shapes, the versions
 and the BLAS, and is valid only while every file of the runtime that was loaded when it was made is unchanged.
 
-Reading an entry can run any code, so it is trusted on the same terms as bytecode (``machine/kept_code.py``): only if
+Reading an entry can run any code, so it is trusted on the same terms as bytecode (``machine/bytecode_cache.py``): only if
 nobody else could have written it. Every plan, found or new, is verified once its memory is bound.
 """
 
@@ -22,8 +22,8 @@ import numpy as np
 
 from runtime_arm.errors import ArmnetError
 from runtime_arm.machine import blas
+from runtime_arm.machine.bytecode_cache import put_sealed, sealed_entry
 from runtime_arm.machine.caches import usual_block_nbytes
-from runtime_arm.machine.kept_code import put_sealed, sealed_entry
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.planning.steps import Environment
 from runtime_arm.planning.trace import Memory
@@ -52,7 +52,7 @@ _UNREADABLE = (
 Stamp = Tuple[int, int]
 
 
-class KeptPlan:
+class CachedPlan:
     """The place of one plan in the cache.
 
     about: everything on which the plan depends besides the machine. ops: the operators that are planned, with the

@@ -64,7 +64,7 @@ def _stands_fast(path: str) -> bool:
     return not is_open and found.st_uid in (0, os.geteuid()) and (above == path or _stands_fast(above))
 
 
-class KeptCode:
+class BytecodeCache:
     """Finds the modules of a bundle, and keeps their code.
 
     bundle: its path. read: the content of a file in it. OSError, ValueError, KeyError or TypeError if the manifest is
@@ -140,7 +140,7 @@ def _seal(key: str, content: bytes) -> bytes:
 class _Loader(SourceFileLoader):
     """Loads one module: from bytecode that is kept, else from its source."""
 
-    def __init__(self, name: str, path: str, code: KeptCode, sha256: str):
+    def __init__(self, name: str, path: str, code: BytecodeCache, sha256: str):
         super().__init__(name, path)
         self._code = code
         self._sha256 = sha256

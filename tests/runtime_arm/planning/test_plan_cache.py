@@ -13,12 +13,12 @@ import pytest
 import armnet
 from optimize import optimize
 from runtime_arm import Pair, load
+from runtime_arm.machine.bytecode_cache import put_sealed, sealed_entry
 from runtime_arm.machine.cache import CachePart
-from runtime_arm.machine.kept_code import put_sealed, sealed_entry
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
-from runtime_arm.planning import kept_plans
+from runtime_arm.planning import plan_cache
 from runtime_arm.planning.plan import Segment
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and permissions are POSIX's")
@@ -137,10 +137,10 @@ def test_what_is_damaged_or_stale_or_could_be_anothers_is_planned_anew(
     cache.chmod(0o700)
     assert not is_planned()
     with monkeypatch.context() as patch:
-        patch.setattr(kept_plans, "_stamp", lambda path: (0, 0))
+        patch.setattr(plan_cache, "_stamp", lambda path: (0, 0))
         assert is_planned()
     with monkeypatch.context() as patch:
-        patch.setattr(kept_plans.np, "__version__", "another")
+        patch.setattr(plan_cache.np, "__version__", "another")
         assert is_planned()
 
 
@@ -148,7 +148,7 @@ def test_weights_are_not_kept_and_nothing_of_operators_of_others(
     chain: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(kept_plans, "_is_own", lambda schema: False)
+        patch.setattr(plan_cache, "_is_own", lambda schema: False)
         Start(chain, feeds_of())
     with monkeypatch.context() as patch:
         patch.setattr(sys, "dont_write_bytecode", True)
