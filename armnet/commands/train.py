@@ -203,11 +203,11 @@ def _trained(args: argparse.Namespace, pair: Any, learned: Any, held: Any, plan:
     from armnet.console import note, progress
     from runtime_arm.machine.cache import nbytes_of
     from training.fitting import fit
-    from training.fresh import fresh
+    from training.initialization import initialized
     from training.trainer import Trainer
 
     trainer = Trainer(
-        fresh(pair, args.seed) if args.from_scratch else pair,
+        initialized(pair, args.seed) if args.from_scratch else pair,
         _loss(args),
         _free_name(pair),
         args.trainable,

@@ -5,8 +5,8 @@ before memory is allocated: the steps with their kernels, layouts and places in 
 and declared kernels are stored in it by name. It is found by the hashes of the pair's files, the shapes, the versions
 and the BLAS, and is valid only while every file of the runtime that was loaded when it was made is unchanged.
 
-Reading an entry can run any code, so it is trusted on the same terms as bytecode (``machine/bytecode_cache.py``): only if
-nobody else could have written it. Every plan, found or new, is verified once its memory is bound.
+Reading an entry can run any code, so it is trusted on the same terms as bytecode (``machine/bytecode_cache.py``): only
+if nobody else could have written it. Every plan, found or new, is verified once its memory is bound.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.training.nets import classifier, linear, samples
 from tests.training.test_trainer import weights_of
 from training.data.samples import ArraySamples, Feeds, Samples, held_out
 from training.fitting import BEST, LAST, Epoch, Plan, fit
-from training.fresh import fresh
+from training.initialization import initialized
 from training.solvers import Adam
 from training.trainer import Trainer
 
@@ -105,14 +105,14 @@ def test_a_loss_that_is_no_number_ends_it() -> None:
 
 
 def test_fresh_weights_have_the_variance_of_he_and_normalisations_change_nothing() -> None:
-    made = weights_of(fresh(classifier(), seed=1))
+    made = weights_of(initialized(classifier(), seed=1))
     np.testing.assert_array_equal(made["s2"], 1)
     np.testing.assert_array_equal(made["v2"], 1)
     for name in ("b1", "b2", "m2", "b"):
         np.testing.assert_array_equal(made[name], 0)
     assert np.abs(made["c2"]).max() <= np.sqrt(6 / 36)
     assert made["c2"].var() == pytest.approx(2 / 36, rel=0.3)
-    assert weights_of(fresh(classifier(), seed=2))["w"].tolist() != made["w"].tolist()
+    assert weights_of(initialized(classifier(), seed=2))["w"].tolist() != made["w"].tolist()
 
 
 @pytest.mark.parametrize("accuracy", [None, 0.5])

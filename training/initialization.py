@@ -13,7 +13,7 @@ from runtime_arm.pair.pair import Pair
 from training.normalization import is_normalisation
 
 
-def fresh(pair: Pair, seed: int = 0) -> Pair:
+def initialized(pair: Pair, seed: int = 0) -> Pair:
     """The pair with new weights, zero biases, and normalisations that change nothing. Integers and single numbers stay.
 
     Weights of two and more dimensions are drawn from uniform distributions that keep the variance of sums through a
