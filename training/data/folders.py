@@ -14,7 +14,7 @@ from runtime_arm.app.teaching.augment import varied
 from runtime_arm.app.teaching.samples import samples_in
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.netdef import Array
-from training.data.kept import Kept
+from training.data.memory_cache import MemoryCache
 from training.data.samples import Feeds, Samples
 
 
@@ -30,7 +30,7 @@ class PictureSamples(Samples):
         self.labels = _ordered(found.labels, model, folder)
         places = np.array([self.labels.index(name) for name in found.labels], np.int32)
         self.truths = places[found.classes]
-        self._kept: Kept[Array] = Kept(lambda pixels: pixels.nbytes)
+        self._kept: MemoryCache[Array] = MemoryCache(lambda pixels: pixels.nbytes)
         marks = [f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in self._paths]
         self.stamp = hashlib.sha256("\n".join([*self.labels, *self._ways, *marks]).encode()).hexdigest()
 

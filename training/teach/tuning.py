@@ -18,7 +18,7 @@ from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from training.data.kept import Kept
+from training.data.memory_cache import MemoryCache
 from training.data.samples import Feeds, Samples, batches_of
 from training.fitting import Plan, fit
 from training.solvers import Adam
@@ -109,7 +109,7 @@ class _Seen(Samples):
         self._extractor, self._paths, self._rows = extractor, paths, rows
         self.truths = classes[[row for row, _ in rows]].astype(np.int32)
         self.stamp = repr(([str(path) for path in paths], rows))
-        self._kept: Kept[Feeds] = Kept(lambda views: sum(array.nbytes for array in views.values()))
+        self._kept: MemoryCache[Feeds] = MemoryCache(lambda views: sum(array.nbytes for array in views.values()))
 
     def feeds(self, rows: Array, random: Optional[np.random.RandomState] = None) -> Feeds:
         chosen = [self._rows[int(row)] for row in rows]

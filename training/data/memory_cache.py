@@ -8,7 +8,7 @@ T = TypeVar("T")
 MOST = 256 << 20  # bytes
 
 
-class Kept(Generic[T]):
+class MemoryCache(Generic[T]):
     """Values by number, at most MOST bytes in all; the others are made again each time.
 
     ``nbytes``: the size of a value.
