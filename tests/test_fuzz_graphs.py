@@ -15,8 +15,8 @@ from scripts.checking import one_model
 from scripts.fuzzing.cases import Finding
 from scripts.fuzzing.graphs import Graph, Unsuitable, random_graph
 from scripts.fuzzing.kinds import KINDS, product
+from tests.support.faulty_pairs import with_larger_weights
 from tests.support.paths import ROOT, names_of_script
-from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "fuzz_graphs"
 

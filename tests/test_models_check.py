@@ -14,8 +14,8 @@ import pytest
 
 from armnet import comparison
 from scripts.checking import apart, one_model
+from tests.support.faulty_pairs import with_larger_weights
 from tests.support.paths import DEMO, ROOT, names_of_script
-from tests.support.spoilt import with_larger_weights
 
 SCRIPT = ROOT / "scripts" / "models_check"
 
