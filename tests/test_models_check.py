@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from armnet import comparison
-from scripts.checking import apart, one_model
+from scripts.checking import isolated, one_model
 from tests.support.faulty_pairs import with_larger_weights
 from tests.support.paths import DEMO, ROOT, names_of_script
 
@@ -181,7 +181,7 @@ def test_an_exception_that_escapes_is_a_crash(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_model_that_takes_too_long_is_a_crash() -> None:
-    row = apart.checked_apart([DEMO / "digits.onnx"], apart.Limits(0.05, 8))
+    row = isolated.checked_in_process([DEMO / "digits.onnx"], isolated.Limits(0.05, 8))
     assert row == {"outcome": "crash", "remark": "took more than 0.05 seconds"}
 
 

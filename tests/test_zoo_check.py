@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 
 import pytest
 
-from scripts.checking.apart import Limits, read_rows
+from scripts.checking.isolated import Limits, read_rows
 from scripts.zoo.page import page
 from scripts.zoo.pictures import SMALLER
 from tests.support.paths import DEMO, names_of_script

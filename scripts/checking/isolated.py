@@ -37,7 +37,7 @@ class Limits(NamedTuple):
     memory: float  # GB
 
 
-def checked_apart(paths: Sequence[Path], limits: Limits) -> Dict[str, Any]:
+def checked_in_process(paths: Sequence[Path], limits: Limits) -> Dict[str, Any]:
     """The row of a model, as ``one_model.checked`` gives it; a process that dies or takes too long is a crash."""
     nbytes = int(limits.memory * (1 << 30))
     try:
