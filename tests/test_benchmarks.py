@@ -16,7 +16,7 @@ from armnet.other_runtimes import OtherRuntime
 from runtime_arm import Pair
 from runtime_arm.netdef import NetDef
 from runtime_arm.pair.fills import fill
-from scripts.benchmarks import beside, models, runtimes, sequences, tiny
+from scripts.benchmarks import in_turns, models, runtimes, sequences, tiny
 from scripts.benchmarks.__main__ import PARTS, main
 from scripts.benchmarks.part import Options
 from scripts.benchmarks.sequence_networks import gpt, minilm, recurrent, vit_tiny
@@ -101,12 +101,12 @@ def test_measuring_a_part_again_replaces_only_that_part(
 
 def test_both_runtimes_are_timed_on_one_network(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="timing onnxruntime needs it")
-    pair = beside.export_known("squeezenet1_1", tmp_path, image_size=64)
-    row = beside.compare(pair, tmp_path / "squeezenet1_1.onnx", {pair.inputs[0].name: beside.picture(1, 64)}, 2, 1)
+    pair = in_turns.export_known("squeezenet1_1", tmp_path, image_size=64)
+    row = in_turns.compare(pair, tmp_path / "squeezenet1_1.onnx", {pair.inputs[0].name: in_turns.picture(1, 64)}, 2, 1)
     assert row["ratio"] == row["armnet_seconds"] / row["onnxruntime_seconds"]
     assert row["difference"] < 1e-3
     assert row["threads"] == 2
-    assert beside.mean_ratio([{"ratio": 0.5}, {"ratio": 2.0}]) == pytest.approx(1)
+    assert in_turns.mean_ratio([{"ratio": 0.5}, {"ratio": 2.0}]) == pytest.approx(1)
 
 
 def test_recurrent_networks_and_transformers_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
 from device_tests.host.networks.known import build
 from runtime_arm.errors import ArmnetError
-from scripts.benchmarks.beside import NETWORKS
+from scripts.benchmarks.in_turns import NETWORKS
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
 MACHINES = (("arm64", OTHER_RUNTIMES[".onnx"]), ("armhf", OTHER_RUNTIMES[".tflite"]))

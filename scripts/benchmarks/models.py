@@ -15,7 +15,7 @@ from optimize import optimize
 from runtime_arm import Pair
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
-from scripts.benchmarks.beside import compare
+from scripts.benchmarks.in_turns import compare
 from scripts.benchmarks.networks import COLUMNS
 from scripts.benchmarks.part import Options, Part, Row, word
 

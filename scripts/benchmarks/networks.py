@@ -13,7 +13,7 @@ import numpy as np
 
 from armnet.console import note
 from runtime_arm.machine import blas
-from scripts.benchmarks.beside import NETWORKS, compare, export_known, picture
+from scripts.benchmarks.in_turns import NETWORKS, compare, export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
 MORE_NETWORKS = (*NETWORKS, "densenet121", "googlenet")

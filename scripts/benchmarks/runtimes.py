@@ -14,7 +14,7 @@ from device_tests.host.networks.known import build
 from optimize import optimize
 from runtime_arm.errors import ArmnetError
 from runtime_arm.netdef import Array
-from scripts.benchmarks.beside import NETWORKS, picture
+from scripts.benchmarks.in_turns import NETWORKS, picture
 from scripts.benchmarks.part import Options, Part, Row, number, word
 
 BESIDE = tuple(name for name in OTHER_RUNTIMES if name != "reference")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import List
 
 from armnet.console import note
-from scripts.benchmarks.beside import compare, export_known, picture
+from scripts.benchmarks.in_turns import compare, export_known, picture
 from scripts.benchmarks.large_convolution import CHANNELS, SIZE
 from scripts.benchmarks.part import Options, Part, Row, nbytes, number, word
 

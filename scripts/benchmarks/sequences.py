@@ -9,7 +9,7 @@ from typing import List
 import armnet
 from armnet.console import note
 from optimize import optimize
-from scripts.benchmarks.beside import compare
+from scripts.benchmarks.in_turns import compare
 from scripts.benchmarks.networks import COLUMNS
 from scripts.benchmarks.part import Options, Part, Row, number
 from scripts.benchmarks.sequence_networks import NETWORKS

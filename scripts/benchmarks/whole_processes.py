@@ -11,7 +11,7 @@ import numpy as np
 
 from armnet.console import note
 from device_tests.host.counting import processes
-from scripts.benchmarks.beside import export_known, picture
+from scripts.benchmarks.in_turns import export_known, picture
 from scripts.benchmarks.part import Options, Part, Row, nbytes, number, word
 
 NETWORKS = ("squeezenet1_1", "mobilenet_v2", "vgg16")

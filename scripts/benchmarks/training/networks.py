@@ -13,7 +13,7 @@ from onnx import numpy_helper
 import armnet
 from device_tests.host.networks.known import build
 from runtime_arm.netdef import Array
-from scripts.benchmarks.beside import picture
+from scripts.benchmarks.in_turns import picture
 from scripts.benchmarks.tiny_networks import DIGITS
 
 
