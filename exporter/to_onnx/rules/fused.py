@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.to_onnx.rules import Call, Results, rule
 from exporter.to_onnx.rules.native import as_it_is
-from optimize.layers.spell_attention import spelled
+from optimize.layers.decompose_attention import decomposed
 from optimize.layers.unfuse import unfused
 from runtime_arm.netdef import NetDef
 
@@ -23,7 +23,7 @@ def fused(call: Call) -> Results:
 @rule("onnx.Attention")
 def attention(call: Call) -> Results:
     """Written as products with a softmax if that is all it is: older runtimes lack the operator."""
-    parts = spelled(call.op)
+    parts = decomposed(call.op)
     if parts is None or (call.has(3) and not _is_one_number_a_key(call)):
         return as_it_is(call)
     known = dict(zip(call.op.input, call.operands))

@@ -6,7 +6,7 @@ from typing import Sequence
 
 from exporter.to_tflite.graph import Operand
 from exporter.to_tflite.rules import Call, Results, rule
-from optimize.layers.spell_attention import spelled
+from optimize.layers.decompose_attention import decomposed
 from optimize.layers.unfuse import unfused
 from runtime_arm.errors import ExportError
 from runtime_arm.netdef import NetDef, OperatorDef
@@ -33,7 +33,7 @@ def _in_turn(call: Call, parts: Sequence[OperatorDef]) -> Operand:
 @rule("onnx.Attention")
 def attention(call: Call) -> Results:
     """Products with a softmax between them."""
-    parts = spelled(call.op)
+    parts = decomposed(call.op)
     mask, keys = call.spec(3) if call.has(3) else None, call.spec(1).shape[-2]
     if parts is None or (mask is not None and (mask.dtype.kind != "f" or mask.shape[-1] != keys)):
         raise ExportError("TFLite has no operators that mean the same")

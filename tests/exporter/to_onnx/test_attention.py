@@ -1,4 +1,4 @@
-"""Attention that the optimizer has made is spelled out in formats that lack it."""
+"""Attention that the optimizer has made is decomposed in formats that lack it."""
 
 from __future__ import annotations
 

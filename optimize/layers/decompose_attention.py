@@ -9,7 +9,7 @@ from runtime_arm.netdef import OperatorDef
 _PLAIN = {"scale", "q_num_heads", "kv_num_heads"}
 
 
-def spelled(op: OperatorDef) -> Optional[List[OperatorDef]]:
+def decomposed(op: OperatorDef) -> Optional[List[OperatorDef]]:
     """The operators that compute ONNX's Attention, if it has the form that the optimizer makes; else None.
 
     The mask, if there is one, must hold floats, one for each key.
