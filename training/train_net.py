@@ -10,7 +10,7 @@ import numpy as np
 
 from optimize.gradients import SparseGradient, add_gradient_operators
 from optimize.rewriting.shapes import SpecsByName, choices_of
-from optimize.training import fuse_normalizations, keep_masks, stretch_products
+from optimize.training import fuse_normalizations, keep_masks, replace_broadcast_products
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array, NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
@@ -72,7 +72,7 @@ def make_train_net(
     _set_normalisations(builder, chosen, weights, options)
     kinds = {name: _kind(builder.ops, name, weights[name]) for name in chosen}
     if not options.caffe2_compatible:
-        builder.ops = stretch_products(builder.ops)
+        builder.ops = replace_broadcast_products(builder.ops)
         _save_memory(builder, net, inputs, weights, options.outputs)
     loss = options.loss.append(builder, options.outputs, options.labels)
     with_gradients, found = add_gradient_operators(NetDef(net.name, tuple(builder.ops)), [loss])

@@ -7,15 +7,15 @@ from __future__ import annotations
 from optimize.training.early_updates import first_backward, update_early
 from optimize.training.fuse_normalizations import fuse_normalizations
 from optimize.training.keep_masks import keep_masks
+from optimize.training.replace_broadcast_products import replace_broadcast_products
 from optimize.training.step_plans import StepPlan, step_plans
-from optimize.training.stretch_products import stretch_products
 
 __all__ = [
     "StepPlan",
     "first_backward",
     "fuse_normalizations",
     "keep_masks",
+    "replace_broadcast_products",
     "step_plans",
-    "stretch_products",
     "update_early",
 ]

@@ -7,12 +7,12 @@ from typing import Iterable, List
 from runtime_arm.netdef import OperatorDef
 
 
-def stretch_products(ops: Iterable[OperatorDef]) -> List[OperatorDef]:
+def replace_broadcast_products(ops: Iterable[OperatorDef]) -> List[OperatorDef]:
     """The operators, with each such product that transposes nothing replaced; the result is the same."""
-    return [OperatorDef.of("MatMul", op.input, op.output, domain="onnx") if _is_stretched(op) else op for op in ops]
+    return [OperatorDef.of("MatMul", op.input, op.output, domain="onnx") if _broadcasts(op) else op for op in ops]
 
 
-def _is_stretched(op: OperatorDef) -> bool:
+def _broadcasts(op: OperatorDef) -> bool:
     if op.type != "BatchMatMul" or op.domain not in ("", "caffe2") or not op.get_bool("broadcast"):
         return False
     return not op.get_bool("trans_a") and not op.get_bool("trans_b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optimize.training import stretch_products
+from optimize.training import replace_broadcast_products
 from runtime_arm.netdef import NetDef
 
 NET = """
@@ -13,12 +13,12 @@ BatchMatMul(b, b) -> y
 """
 
 
-def test_only_stretched_products_that_transpose_nothing_are_replaced() -> None:
+def test_only_broadcast_products_that_transpose_nothing_are_replaced() -> None:
     net = NetDef.from_text(NET)
-    changed = net.replace(op=tuple(stretch_products(net.op)))
+    changed = net.replace(op=tuple(replace_broadcast_products(net.op)))
     assert changed.to_text().strip().split("\n")[1:] == [
         "onnx.MatMul(x, w) -> a",
         "BatchMatMul(a, v) -> b  broadcast=1  trans_b=1",
         "BatchMatMul(b, b) -> y",
     ]
-    assert stretch_products(changed.op) == list(changed.op)
+    assert replace_broadcast_products(changed.op) == list(changed.op)
