@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Tuple
 
-from optimize.rewriting.operator_types import Whose
+from optimize.rewriting.operator_types import TypesWhose
 from optimize.rewriting.rewrite import Refusal
 from runtime_arm.netdef import Argument, OperatorDef
 from runtime_arm.operators.common.windows import channels_last
@@ -13,9 +13,9 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import Operator, lookup
 
 ADDITIONS = {"Add", "Sum", "onnx.Add", "onnx.Sum"}
-ACTIVATIONS = Whose(lambda schema: schema.formula is not None or (schema.domain, schema.type) == ("", PRELU))
-PLAIN = Whose(lambda schema: schema.fused is not None)
-FUSIBLE = Whose(lambda schema: schema.fused is not None or _takes_addend(schema))
+ACTIVATIONS = TypesWhose(lambda schema: schema.formula is not None or (schema.domain, schema.type) == ("", PRELU))
+PLAIN = TypesWhose(lambda schema: schema.fused is not None)
+FUSIBLE = TypesWhose(lambda schema: schema.fused is not None or _takes_addend(schema))
 
 
 def _takes_addend(schema: Operator) -> bool:

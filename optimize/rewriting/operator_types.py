@@ -7,7 +7,7 @@ from typing import Callable, Container
 from runtime_arm.registry.schema import Operator, find_type
 
 
-class Whose(Container[str]):
+class TypesWhose(Container[str]):
     """The types (``full_type``: with the domain unless it is Caffe2's) whose schema passes a test."""
 
     def __init__(self, holds: Callable[[Operator], bool]):

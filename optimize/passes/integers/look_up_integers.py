@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 import numpy as np
 
 from optimize.passes.integers.quantised import DEQUANTIZE, QUANTIZE, Integers, Quantised
-from optimize.rewriting.operator_types import Whose
+from optimize.rewriting.operator_types import TypesWhose
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, merged, source
 from runtime_arm.netdef import Array, OperatorDef
@@ -17,7 +17,7 @@ from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.shape_inference import infer_operator
 from runtime_arm.registry.specs import TensorSpec
 
-FUNCTIONS = Whose(lambda schema: schema.kind is Kind.ELEMENTWISE and schema.pure and not schema.control)
+FUNCTIONS = TypesWhose(lambda schema: schema.kind is Kind.ELEMENTWISE and schema.pure and not schema.control)
 MOST_OPERATORS = 16  # of one function
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from optimize.rewriting.operator_types import Whose
+from optimize.rewriting.operator_types import TypesWhose
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule, source
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.registry.facts import Kind
 
-ELEMENTWISE = Whose(lambda schema: schema.kind is Kind.ELEMENTWISE and schema.inputs == (1, 1))
+ELEMENTWISE = TypesWhose(lambda schema: schema.kind is Kind.ELEMENTWISE and schema.inputs == (1, 1))
 
 
 def _concats(program: Program, start: int) -> Iterator[Match]:
