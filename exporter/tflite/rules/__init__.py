@@ -33,7 +33,7 @@ FAMILIES = (
     "layout",
     "linear",
     "normalization",
-    "parts",
+    "slices",
     "pooling",
     "quantisation",
     "quantised_elementwise",
