@@ -13,6 +13,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.windows import NOTSET, VALID, caffe2_list, channels_last
 
 CONVOLUTIONS = {"Conv", "Conv1D", "Conv2D", "Conv3D"}
+CONVOLUTIONS_AND_FUSED = CONVOLUTIONS | {"ConvRelu", "armnet.FusedConv"}  # the last may have an addend, input 3
 FULLY_CONNECTED = {"FC", "FCTransposed"}
 LAYERS = CONVOLUTIONS | FULLY_CONNECTED | {"ConvTranspose"}
 

@@ -20,7 +20,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Set
 import numpy as np
 
 from optimize.layers.fused import with_activation, without_activation
-from optimize.layers.linear import CONVOLUTIONS, FULLY_CONNECTED, Layer
+from optimize.layers.linear import CONVOLUTIONS_AND_FUSED, FULLY_CONNECTED, Layer
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.engines.conv.bias_shifts import has_outlier, outweighs
@@ -29,7 +29,6 @@ from runtime_arm.operators.common.windows import AVERAGE_POOLS, MAX_POOLS, NOTSE
 from runtime_arm.operators.fused.fused import MAX
 from runtime_arm.operators.layout.concat import adds_axis, join_axis
 
-_CONVOLUTIONS = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}  # the last of these may have an addend, input 3
 _CONCATS = {"Concat", "DepthConcat"}
 _POOLS = {*MAX_POOLS, *AVERAGE_POOLS}
 _PASSING = _POOLS | _CONCATS
@@ -42,7 +41,7 @@ def _biased(program: Program, start: int) -> Iterator[Match]:
     """Convolutions with a bias, and the operators that read their results."""
     for place in range(start, len(program.net.op)):
         op = program.net.op[place]
-        if op.full_type in _CONVOLUTIONS and _has_bias(op):
+        if op.full_type in CONVOLUTIONS_AND_FUSED and _has_bias(op):
             yield _reach(program, place)
 
 
@@ -199,7 +198,7 @@ def _require_passing(program: Program, op: OperatorDef) -> None:
 
 def _require_taking(program: Program, op: OperatorDef, shifted: Sequence[str]) -> None:
     """Refusal unless the operator is a layer that reads the shifted blobs as inputs for which its bias can make up."""
-    if op.full_type not in _CONVOLUTIONS | FULLY_CONNECTED:
+    if op.full_type not in CONVOLUTIONS_AND_FUSED | FULLY_CONNECTED:
         raise Refusal(f"{op.signature()} needs the results themselves")
     layer = Layer.of(program, op)
     if op.input[0] in shifted and has_outlier(layer.weights):

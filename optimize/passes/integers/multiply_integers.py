@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
+from optimize.layers.linear import CONVOLUTIONS, FULLY_CONNECTED
 from optimize.passes.integers.limits import LIMITING, limited
 from optimize.passes.integers.quantised import QUANTIZE, Integers, Quantised, quantize
 from optimize.rewriting.patterns import Operator, operator, rule
@@ -18,9 +19,9 @@ from optimize.rewriting.rewrite import Pass, Refusal, source
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.common.windows import caffe2_list, channels_last
 
-CONVOLUTIONS = ("Conv", "Conv1D", "Conv2D", "Conv3D", "onnx.Conv")
-LAYERS = ("FC", "FCTransposed", "onnx.Gemm")
-PRODUCTS = ("MatMul", "BatchMatMul", "onnx.MatMul")
+QDQ_CONVOLUTIONS = CONVOLUTIONS | {"onnx.Conv"}  # in ONNX's QDQ form
+QDQ_LAYERS = FULLY_CONNECTED | {"onnx.Gemm"}
+QDQ_PRODUCTS = ("MatMul", "BatchMatMul", "onnx.MatMul")
 MICROSOFT = "com.microsoft"
 
 
@@ -149,9 +150,9 @@ def with_limits(layer: Operator) -> List[Operator]:
 
 
 _CONVOLUTION, _LAYER, _PRODUCT = (
-    operator(CONVOLUTIONS, "layer"),
-    operator(LAYERS, "layer"),
-    operator(PRODUCTS, "product"),
+    operator(QDQ_CONVOLUTIONS, "layer"),
+    operator(QDQ_LAYERS, "layer"),
+    operator(QDQ_PRODUCTS, "product"),
 )
 
 PASS = Pass(
@@ -160,7 +161,7 @@ PASS = Pass(
         rule(*with_limits(_CONVOLUTION), to=_convolve),
         rule(*with_limits(_LAYER), to=_connect),
         rule(*with_limits(_PRODUCT), to=_multiply),
-        rule(operator(LAYERS, "layer", _not_quantised), to=_connect_to_floats),
-        rule(operator(PRODUCTS, "product", _not_quantised), to=_multiply_to_floats),
+        rule(operator(QDQ_LAYERS, "layer", _not_quantised), to=_connect_to_floats),
+        rule(operator(QDQ_PRODUCTS, "product", _not_quantised), to=_multiply_to_floats),
     ),
 )

@@ -10,20 +10,19 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from optimize.layers.linear import CONVOLUTIONS, Layer
+from optimize.layers.linear import CONVOLUTIONS_AND_FUSED, Layer
 from optimize.rewriting.program import Match, Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal, Rule
 from runtime_arm.netdef import Argument, Array, OperatorDef
 from runtime_arm.operators.common.windows import caffe2_list
 
-_TYPES = {*CONVOLUTIONS, "ConvRelu", "armnet.FusedConv"}
 _Key = Tuple[str, OperatorDef]
 
 
 def _parallel(program: Program, start: int) -> Iterator[Match]:
     groups: Dict[_Key, List[int]] = {}
     for place, op in enumerate(program.net.op):
-        if op.full_type in _TYPES and len(op.input) <= 3 and _is_pointwise(op):
+        if op.full_type in CONVOLUTIONS_AND_FUSED and len(op.input) <= 3 and _is_pointwise(op):
             geometry = op.replace(input=(), output=(), name="", debug_info="")
             groups.setdefault((op.input[0], geometry), []).append(place)
     for places in groups.values():

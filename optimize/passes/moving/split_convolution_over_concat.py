@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 
 from optimize.layers.fused import with_activation, with_addend, without_activation
-from optimize.layers.linear import CONVOLUTIONS, Layer
+from optimize.layers.linear import CONVOLUTIONS_AND_FUSED, Layer
 from optimize.rewriting.patterns import operator, rule
 from optimize.rewriting.program import Program, Rewrite
 from optimize.rewriting.rewrite import Pass, Refusal
@@ -77,6 +77,6 @@ def _sums(
 
 _CONCAT = operator({"Concat", "DepthConcat"}, "concat")
 _POOL = operator({"AveragePool", "AveragePool2D", "MaxPool", "MaxPool2D"}, "pool")
-_CONV = operator(CONVOLUTIONS | {"ConvRelu", "armnet.FusedConv"}, "conv")
+_CONV = operator(CONVOLUTIONS_AND_FUSED, "conv")
 
 PASS = Pass("split_convolution_over_concat", (rule(_CONV(_CONCAT), _CONV(_POOL(_CONCAT)), to=_split),))
