@@ -13,7 +13,7 @@ import numpy as np
 from runtime_arm.engines.conv.operands import bias_of
 from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.operators.common.formulas import CLIPS_FAST, level
-from runtime_arm.operators.fused.fused import MAX, OPERANDS, PRELU, activation_of, formula_of, is_stretched
+from runtime_arm.operators.fused.fused import MAX, OPERANDS, PRELU, activation_of, formula_of, is_broadcast
 from runtime_arm.registry.blocks import BLOCK, blocks
 from runtime_arm.registry.facts import FastFormula, Formula, arguments_of
 from runtime_arm.registry.kernel import Call, Specs
@@ -136,7 +136,7 @@ def tail_refusal(op: OperatorDef, shape: Shape, inputs: Specs, outputs: Sequence
     None if it can."""
     fusion, activation = lookup(op).fusion, activation_of(op)
     addend = None if fusion is None or fusion.addend is None else _given(inputs, fusion.addend)
-    if is_stretched(addend, outputs[0], shape):
+    if is_broadcast(addend, outputs[0], shape):
         return "the terms of the sum must have one shape"
     formula = None if activation is None else formula_of(activation)
     if formula is not None and outputs[0].dtype.name not in formula.dtypes:
@@ -224,8 +224,8 @@ def _along(vector: Array, y: Array, axis: int) -> Array:
     """One number a channel (or one for all), broadcast to ``y``."""
     shape = [1] * y.ndim
     shape[axis] = vector.size
-    stretched: Array = np.broadcast_to(vector.reshape(shape), y.shape)
-    return stretched
+    broadcast: Array = np.broadcast_to(vector.reshape(shape), y.shape)
+    return broadcast
 
 
 def _same_part(part: Array, whole: Array, other: Array) -> Array:

@@ -123,7 +123,7 @@ def _plain(builder: Builder, macros: dict[str, str], shape: Shape, a: Operand, b
 
 
 def strides_of(shape: Shape) -> List[int]:
-    """The strides of a plain blob in elements, for six dimensions; 0 where it is stretched."""
+    """The strides of a plain blob in elements, for six dimensions; 0 where it is broadcast."""
     sizes, strides, step = (1,) * (MOST_DIMENSIONS - len(shape)) + tuple(shape), [], 1
     for size in reversed(sizes):
         strides.append(0 if size == 1 else step)

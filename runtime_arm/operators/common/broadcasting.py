@@ -28,14 +28,14 @@ def second_shape(op: OperatorDef, a: TensorSpec, b: TensorSpec) -> Shape:
 
     Without ``broadcast`` this is b's own shape. With Caffe2's ``broadcast=1``, the dimensions of ``b`` are matched with
     those of ``a`` from ``axis`` on, or from the position of ``axis_str`` in ``order``, or by default with the last
-    ones. Dimensions of 1 at both ends of ``b`` are stretched.
+    ones. Dimensions of 1 at both ends of ``b`` are broadcast.
     """
     if not op.get_bool("broadcast"):
         return b.shape
     axis = _legacy_axis(op)
     if b.size == 1:
         return (1,) * min(a.ndim, b.ndim)
-    require(op, a.ndim >= b.ndim, "broadcast=1 stretches the second operand, but that one has more dimensions", a, b)
+    require(op, a.ndim >= b.ndim, "broadcast=1 broadcasts the second operand, but that one has more dimensions", a, b)
     start = a.ndim - b.ndim if axis == -1 else axis
     require(op, 0 <= start <= a.ndim - b.ndim, f"the second does not fit into the first from axis {start} on", a, b)
     wide = [i for i, n in enumerate(b.shape) if n != 1]

@@ -1,4 +1,4 @@
-"""The gradient of broadcasting: sums over the stretched axes."""
+"""The gradient of broadcasting: sums over the broadcast axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime_arm.registry.kernel import Run
 from runtime_arm.registry.specs import Shape
 
 
-def stretched_axes(full: Shape, part: Shape) -> Tuple[int, ...]:
+def broadcast_axes(full: Shape, part: Shape) -> Tuple[int, ...]:
     """The axes of ``full`` along which an operand of shape ``part`` was repeated by NumPy's rule."""
     padded = (1,) * (len(full) - len(part)) + tuple(part)
     return tuple(
@@ -21,14 +21,14 @@ def stretched_axes(full: Shape, part: Shape) -> Tuple[int, ...]:
 
 
 def sum_to(full: Array, part: Shape) -> Array:
-    """The sum of ``full`` over what was stretched; the result broadcasts to ``full`` and has ``part``'s elements."""
-    total: Array = full.sum(axis=stretched_axes(full.shape, part)).reshape(part)
+    """The sum of ``full`` over what was broadcast; the result broadcasts to ``full`` and has ``part``'s elements."""
+    total: Array = full.sum(axis=broadcast_axes(full.shape, part)).reshape(part)
     return total
 
 
 def sum_into(full: Array, out: Array) -> Run:
-    """A run that sums ``full`` into ``out``, which broadcasts to it; a copy if nothing was stretched."""
-    axes = stretched_axes(full.shape, out.shape)
+    """A run that sums ``full`` into ``out``, which broadcasts to it; a copy if nothing was broadcast."""
+    axes = broadcast_axes(full.shape, out.shape)
     if not axes:
         return partial(np.copyto, out, full.reshape(out.shape)) if not _same(full, out) else _nothing
     kept = [n for axis, n in enumerate(full.shape) if axis not in axes]

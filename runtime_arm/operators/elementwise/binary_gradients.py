@@ -14,7 +14,7 @@ from runtime_arm.operators.common.broadcasting import broadcast, second_shape
 from runtime_arm.operators.common.dtypes import FLOAT32_64, FLOATS
 from runtime_arm.operators.common.formulas import only_for
 from runtime_arm.operators.common.slopes import same_floats
-from runtime_arm.operators.common.unbroadcast import stretched_axes, sum_into, sum_to
+from runtime_arm.operators.common.unbroadcast import broadcast_axes, sum_into, sum_to
 from runtime_arm.registry.kernel import Call, Run, Specs
 from runtime_arm.registry.schema import operator, require
 from runtime_arm.registry.specs import TensorSpec
@@ -59,8 +59,8 @@ def _declare(type: str, to_a: Terms, to_b: Terms, a_into: Into, b_into: Into, do
 
     def scratch(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
         dc, a, b = _in_order(type, inputs)[:3]
-        stretched = [stretched_axes(dc.shape, a.shape), stretched_axes(dc.shape, second_shape(op, a, b))]
-        return [TensorSpec(dc.shape, dc.dtype)] if any(stretched) else []
+        broadcast = [broadcast_axes(dc.shape, a.shape), broadcast_axes(dc.shape, second_shape(op, a, b))]
+        return [TensorSpec(dc.shape, dc.dtype)] if any(broadcast) else []
 
     @schema.kernel("NUMPY", supports=only_for(FLOAT32_64), scratch=scratch)
     def kernel(call: Call) -> Run:
@@ -74,7 +74,7 @@ def _declare(type: str, to_a: Terms, to_b: Terms, a_into: Into, b_into: Into, do
 def _part(operands: Sequence[Array], into: Into, out: Array, call: Call) -> Run:
     """A run that computes one gradient; dA comes last, since it may overwrite dC."""
     full = operands[0]
-    if not stretched_axes(full.shape, out.shape):
+    if not broadcast_axes(full.shape, out.shape):
         return lambda: into(*operands, out.reshape(full.shape))
     terms = call.scratch[0]
     total = sum_into(terms, out)
@@ -120,16 +120,16 @@ def _quotient(dc: Array, a: Array, b: Array, c: Array, out: Array) -> None:
     np.negative(out, out=out)
 
 
-_STRETCHED = "An operand that was stretched gets the sum."
-_declare("AddGradient", lambda dc, a, b: dc, lambda dc, a, b: dc, _first, _first, f"dA = dB = dC. {_STRETCHED}")
-_declare("SubGradient", lambda dc, a, b: dc, lambda dc, a, b: -dc, _first, _negated, f"dA = dC, dB = -dC. {_STRETCHED}")
+_BROADCAST = "An operand that was broadcast gets the sum."
+_declare("AddGradient", lambda dc, a, b: dc, lambda dc, a, b: dc, _first, _first, f"dA = dB = dC. {_BROADCAST}")
+_declare("SubGradient", lambda dc, a, b: dc, lambda dc, a, b: -dc, _first, _negated, f"dA = dC, dB = -dC. {_BROADCAST}")
 _declare(
     "MulGradient",
     lambda dc, a, b: dc * b,
     lambda dc, a, b: dc * a,
     _times_b,
     _times_a,
-    f"dA = dC B, dB = dC A. {_STRETCHED}",
+    f"dA = dC B, dB = dC A. {_BROADCAST}",
 )
 _declare(
     "DivGradient",
@@ -137,7 +137,7 @@ _declare(
     lambda dc, a, b, c: -dc * c / b,
     _over_b,
     _quotient,
-    f"Inputs dC, A, B, C, or B, C, dC. dA = dC / B, dB = -dC C / B. {_STRETCHED} Only A's shape counts.",
+    f"Inputs dC, A, B, C, or B, C, dC. dA = dC / B, dB = -dC C / B. {_BROADCAST} Only A's shape counts.",
     inputs=(3, 4),
 )
 

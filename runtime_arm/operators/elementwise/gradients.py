@@ -249,7 +249,7 @@ def onnx_extreme(forward: Forward) -> Backward:
 
 @gradient("Sum", "Mean", domain="onnx")
 def onnx_sum(forward: Forward) -> Backward:
-    """The output's gradient, of a mean divided by the number of inputs, summed over what was stretched."""
+    """The output's gradient, of a mean divided by the number of inputs, summed over what was broadcast."""
     inputs = range(len(forward.op.input))
     names, share, ops = {index: forward.name(index) for index in inputs}, forward.gradient(), []
     if forward.op.type == "Mean":

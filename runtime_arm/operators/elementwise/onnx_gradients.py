@@ -22,7 +22,7 @@ from runtime_arm.registry.specs import TensorSpec
 def where_gradient(
     op: OperatorDef, condition: TensorSpec, dz: TensorSpec, x: TensorSpec, y: TensorSpec
 ) -> List[TensorSpec]:
-    """dX = dZ where the condition holds, dY = dZ where it does not; what was stretched gets the sum."""
+    """dX = dZ where the condition holds, dY = dZ where it does not; what was broadcast gets the sum."""
     require_floats(op, dz, x, y)
     require(op, broadcast(op, (condition, x, y)) == dz.shape, "the operands must broadcast to dZ", condition, dz, x, y)
     return [x, y]
@@ -37,7 +37,7 @@ def where_gradient_reference(op: OperatorDef, condition: Array, dz: Array, x: Ar
 
 @operator("PowGradient", domain="armnet", inputs=4, outputs=2)
 def pow_gradient(op: OperatorDef, dz: TensorSpec, x: TensorSpec, y: TensorSpec, z: TensorSpec) -> List[TensorSpec]:
-    """For Z = X^Y: dX = dZ Y X^(Y - 1), dY = dZ Z log X, 0 where X is not positive; what was stretched gets the sum."""
+    """For Z = X^Y: dX = dZ Y X^(Y - 1), dY = dZ Z log X, 0 where X is not positive; what was broadcast gets the sum."""
     require_floats(op, dz, x, z)
     require_floats(op, y)
     require(op, broadcast(op, (x, y)) == dz.shape == z.shape, "X and Y must broadcast to dZ", dz, x, y, z)
@@ -56,7 +56,7 @@ def pow_gradient_reference(op: OperatorDef, dz: Array, x: Array, y: Array, z: Ar
 def _declare_extreme(type: str) -> None:
     @operator(type, domain="armnet", inputs=(3, None), outputs=(1, None))
     def schema(op: OperatorDef, y: TensorSpec, dy: TensorSpec, *xs: TensorSpec) -> List[TensorSpec]:
-        """dX_i = dY where X_i = Y, else 0: ties all get it; what was stretched gets the sum. Inputs: Y, dY, X_0, ..."""
+        """dX_i = dY where X_i = Y, else 0: ties all get it; what was broadcast gets the sum. Inputs: Y, dY, X_0, ..."""
         same_floats(op, y, dy)
         require_floats(op, y, *xs)
         require(op, broadcast(op, xs) == y.shape, "the operands must broadcast to Y", y, *xs)

@@ -42,7 +42,7 @@ def activation_of(op: OperatorDef) -> Optional[OperatorDef]:
     return op.replace(type=type, domain=domain, input=inputs, output=(y,), arg=args)
 
 
-def is_stretched(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> bool:
+def is_broadcast(addend: Optional[TensorSpec], y: TensorSpec, shape: Shape) -> bool:
     """Whether the addend, or the layer's results of this shape, are broadcast to make Y; no fast kernel does that."""
     return y.shape != shape or (addend is not None and addend.shape != shape)
 

@@ -196,7 +196,7 @@ tile_gradient.alias("TileGradient", domain="armnet")
 
 @operator("ExpandGradient", inputs=2, dtypes=FLOATS)
 def expand_gradient(op: OperatorDef, dy: TensorSpec, x: TensorSpec) -> List[TensorSpec]:
-    """dX = the sum of dY over what of X was stretched."""
+    """dX = the sum of dY over what of X was broadcast."""
     require(op, broadcast(op, (dy, x)) == dy.shape and dy.dtype == x.dtype, "X must broadcast to dY", dy, x)
     return [x]
 

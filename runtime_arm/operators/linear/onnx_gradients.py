@@ -28,7 +28,7 @@ def _products(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> 
 
 @operator("MatMulGradient", domain="armnet", inputs=3, outputs=2, multiply_adds=_products)
 def matmul_gradient(op: OperatorDef, dy: TensorSpec, a: TensorSpec, b: TensorSpec) -> List[TensorSpec]:
-    """dA = dY B^T, dB = A^T dY for ONNX's MatMul; a stack that was stretched gets the sum."""
+    """dA = dY B^T, dB = A^T dY for ONNX's MatMul; a stack that was broadcast gets the sum."""
     require_floats(op, dy, a, b)
     (y,) = onnx_matmul.shape(forward_form(op), a, b)
     require(op, dy.shape == y.shape, f"dY must have the shape {list(y.shape)} of the product", dy, a, b)
@@ -50,7 +50,7 @@ def matmul_gradient_reference(op: OperatorDef, dy: Array, a: Array, b: Array) ->
     return [result.astype(a.dtype) for result in results]
 
 
-def _unstretched(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
+def _not_broadcast(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) -> Optional[str]:
     dy, a, b = inputs[:3]
     assert dy is not None
     assert a is not None
@@ -60,7 +60,7 @@ def _unstretched(op: OperatorDef, inputs: Specs, outputs: Sequence[TensorSpec]) 
     return blas_multiplies(op, inputs, outputs)
 
 
-@matmul_gradient.kernel("NUMPY", supports=_unstretched)
+@matmul_gradient.kernel("NUMPY", supports=_not_broadcast)
 def matmul_gradient_numpy(call: Call) -> Run:
     (dy, a, b), (da, db) = call.inputs, call.outputs
     if b.ndim == 2:

@@ -131,7 +131,7 @@ CASES: Dict[str, Case] = {
     "product with channels": Case(op("Mul", 2), [(2, 5, 3, 4), (2, 5, 1, 1)]),
     "constant a channel": Case(op("Sub", 2), [(2, 5, 3, 4), (5, 1, 1)], constants=1),
     "broadcast=1": Case(op("Add", 2, broadcast=1, axis=1), [(2, 5, 3, 4), (5,)], constants=1),
-    "both stretched": Case(op("Add", 2, domain="onnx"), [(2, 1, 4), (3, 1)]),
+    "both broadcast": Case(op("Add", 2, domain="onnx"), [(2, 1, 4), (3, 1)]),
     "sum of three": Case(op("Sum", 3), [(2, 5, 3, 4)] * 3, terms=3),
     "batch norm": Case(op("SpatialBN", 5, is_test=1), [(2, 5, 3, 4), (5,), (5,), (5,), (5,)], constants=4),
     "softmax": Case(op("Softmax"), [(3, 5)], terms=5),

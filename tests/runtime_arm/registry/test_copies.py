@@ -59,7 +59,7 @@ def test_runs_that_are_long_or_of_one_number_stay_numbers(length: int) -> None:
     assert copy(target, source).args[1] is source  # type: ignore[attr-defined]
 
 
-def test_a_source_may_be_stretched_and_of_another_type() -> None:
+def test_a_source_may_be_broadcast_and_of_another_type() -> None:
     target = np.zeros((3, 2), np.float64)
     copy(target, np.array([1, 2], np.float32))()
     np.testing.assert_array_equal(target, [[1, 2]] * 3)

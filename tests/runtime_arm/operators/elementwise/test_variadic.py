@@ -23,8 +23,8 @@ TYPES = {"Sum": np.add, "Mean": np.add, "Max": np.maximum, "Min": np.minimum}
 
 @given(st.sampled_from(sorted(TYPES)), st.lists(st.lists(st.sampled_from([0, 1]), max_size=3), min_size=1, max_size=4))
 @settings(max_examples=100)
-def test_onnx_broadcasts_as_numpy(type: str, stretched: Any) -> None:
-    shapes = [[1 if one else n for one, n in zip(ones, (4, 3, 2)[3 - len(ones) :])] for ones in stretched]
+def test_onnx_broadcasts_as_numpy(type: str, broadcast: Any) -> None:
+    shapes = [[1 if one else n for one, n in zip(ones, (4, 3, 2)[3 - len(ones) :])] for ones in broadcast]
     inputs = [random(shape, seed) for seed, shape in enumerate(shapes)]
     op = onnx(type, " ".join(f"X{i}" for i in range(len(inputs))))
     expected = np.asarray(reduce(TYPES[type], inputs)) / (len(inputs) if type == "Mean" else 1)
