@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from runtime_arm.execution.carrying import Carried
     from runtime_arm.execution.steady import Steady
-    from runtime_arm.execution.workers import Crew
+    from runtime_arm.execution.workers import WorkerPool
     from runtime_arm.pair.tuned import OnDevice
     from runtime_arm.planning.steps import Step
 
@@ -96,7 +96,7 @@ class Executor:
         self._behind: OrderedDict[Segment, Tuple[Segment, Hashable]] = OrderedDict()  # the segment before, and the key
         self._packed = PackedWeights()
         self._workers = workers
-        self._crew: Optional[Crew] = None
+        self._pool: Optional[WorkerPool] = None
         self._process = os.getpid()
         self._carried: Optional[Carried] = None
         self._last: Dict[str, Array] = {}  # results of the last run whose memory is worth reusing, by blob
@@ -209,16 +209,16 @@ class Executor:
 
     def worker_processes(self) -> List[int]:
         """The process ids of its workers, without this process."""
-        return [] if self._crew is None else self._crew.processes()
+        return [] if self._pool is None else self._pool.processes()
 
     def close(self) -> None:
         """End the workers; the next run starts new ones."""
         self._last.clear()
         if self._carried is not None:
             self._carried.forget()
-        if self._crew is not None:
-            self._crew.close()
-            self._crew = None
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
     @memory_for("planning")
     def _segment(
@@ -291,22 +291,22 @@ class Executor:
             return
         try:
             with blas.Threads(1):
-                self._crew_of(segment).start(segment)
+                self._pool_of(segment).start(segment)
                 segment.feed(feeds)
                 segment.execute()
         except BaseException:  # the workers may be anywhere in the net
             self.close()
             raise
 
-    def _crew_of(self, segment: Segment) -> Crew:
+    def _pool_of(self, segment: Segment) -> WorkerPool:
         """Workers that know the segment: existing ones were forked before newer plans were made, and are replaced."""
-        from runtime_arm.execution.workers import Crew
+        from runtime_arm.execution.workers import WorkerPool
 
-        if self._crew is None or segment not in self._crew:
+        if self._pool is None or segment not in self._pool:
             self.close()
             segments = [one for root in self._entries.values() for one in walk_segments(root) if one.is_split]
-            self._crew = Crew(segments, self._workers)
-        return self._crew
+            self._pool = WorkerPool(segments, self._workers)
+        return self._pool
 
     def _successor(self, segment: Segment, outputs: Mapping[str, Any], fetches: Sequence[str]) -> Segment:
         key = tuple([(name, *_likeness(value)) for name, value in outputs.items() if name])

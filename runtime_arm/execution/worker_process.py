@@ -125,7 +125,7 @@ def _open_descriptors() -> List[int]:
 
 
 class WorkerProcess:
-    """A process that serves one crew; creating the object forks it."""
+    """A process that serves one pool; creating the object forks it."""
 
     def __init__(self, worker: int, programs: Programs):
         self._owner = os.getpid()
@@ -141,7 +141,7 @@ class WorkerProcess:
         if os.getpid() == self._owner:
             self._reap(signal.SIGKILL)
 
-    def obituary(self, message: bytes) -> str:
+    def reason_of_end(self, message: bytes) -> str:
         if message == FAILED:
             return f"worker process {self.pid} failed: {self._pipes.rest()}"
         status = self._reap()

@@ -32,7 +32,7 @@ class Member(Link, Protocol):
     def end(self) -> None:
         """End the worker and wait until it has ended; it may be called twice."""
 
-    def obituary(self, message: bytes) -> str:
+    def reason_of_end(self, message: bytes) -> str:
         """The reason why the worker sent this message instead of MET."""
 
 

@@ -21,7 +21,7 @@ class _Link:
 
 
 class WorkerThread:
-    """A thread that serves one crew."""
+    """A thread that serves one pool."""
 
     def __init__(self, worker: int, programs: Programs):
         down: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -43,5 +43,5 @@ class WorkerThread:
         self.send(ENDED)
         self._thread.join()
 
-    def obituary(self, message: bytes) -> str:
+    def reason_of_end(self, message: bytes) -> str:
         return f"{self._thread.name} failed: {self._reason}"

@@ -12,7 +12,7 @@ takes longer than many steps. Workers do not synchronise between steps that the 
 
 Workers are processes where the system can fork. They inherit the plan, the packed weights and the arena, which is in
 anonymous shared memory, as they are at the fork. Elsewhere workers are threads. A process ends when the other end of
-its pipe is closed, by ``Crew.close`` or because the caller dies.
+its pipe is closed, by ``WorkerPool.close`` or because the caller dies.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 FORKS = hasattr(os, "fork") and sys.platform.startswith(("linux", "android"))  # Apple's BLAS does not work after a fork
 
 
-class Crew:
+class WorkerPool:
     """Workers for some segments in their present state. ``workers`` includes the caller.
 
-    The caller starts each run: ``start(segment)``, then ``segment.execute()``. After an exception the crew must be
+    The caller starts each run: ``start(segment)``, then ``segment.execute()``. After an exception the pool must be
     closed, because the other workers may be anywhere in the net. ResourceError if the system has no more processes.
     """
 
@@ -49,7 +49,7 @@ class Crew:
         self._numbers = {segment: number.to_bytes(WORD, "little") for number, segment in enumerate(segments)}
         self._members: List[Member] = []
         self._close = weakref.finalize(self, _end, self._members)
-        _crews.add(self)
+        _pools.add(self)
         try:
             for worker in range(1, workers):
                 self._members.append(_start(worker, [_parts(segment, worker) for segment in segments]))
@@ -144,19 +144,19 @@ def _tell(member: Member, message: bytes, op: OperatorDef) -> None:
 def _meet(member: Member, op: OperatorDef) -> None:
     message = member.receive()
     if message != MET:
-        raise WorkerError(f"{op.signature()}: {member.obituary(message)}")
+        raise WorkerError(f"{op.signature()}: {member.reason_of_end(message)}")
 
 
-_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
-def _forget_crews() -> None:
+def _forget_pools() -> None:
     """In a newly forked process, close its ends of the pipes: the workers must notice when their parent ends."""
-    for crew in list(_crews):
-        crew.close()
+    for pool in list(_pools):
+        pool.close()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_crews)
+    os.register_at_fork(after_in_child=_forget_pools)
 
-__all__ = ["FORKS", "Crew"]
+__all__ = ["FORKS", "WorkerPool"]

@@ -153,7 +153,7 @@ class Segment:
     ``ops[start:]`` are compiled for the values in ``env``. ``fetched`` names the blobs that must survive to the end,
     ``outputs`` those that the net declares as outputs. ``packed`` keeps derived weights. ``layout`` is the memory plan.
     ``run_border`` makes the function that runs a border operator. ``runs[i]`` runs ``running[i]``; if ``workers`` split
-    that step, ``bound[i]`` has one function for each of them, and a crew replaces ``runs[i]`` with one that waits for
+    that step, ``bound[i]`` has one function for each of them, and a pool replaces ``runs[i]`` with one that waits for
     the others (see ``execution/workers.py``). ``place`` may replace steps with those of a device (see
     ``gpu/placement.py``). ``kept`` may hold the plan of an earlier start. ``before`` is the segment that runs before
     this one (see ``spare_memory.py``).

@@ -91,18 +91,18 @@ def test_steps_wait_for_what_they_read(three: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_one_worker_starts_neither_process_nor_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "Crew", None)
+    monkeypatch.setattr(workers, "WorkerPool", None)
     before = threading.active_count()
     executor = Executor(net("TestDouble"), {}, workers=1)
     assert np.array_equal(run(executor), numbers() * 2)
     assert threading.active_count() == before
-    assert executor._crew is None
+    assert executor._pool is None
 
 
 def test_small_steps_are_not_split(three: Any) -> None:
     executor = three("TestDouble", "TestDouble")
     assert np.array_equal(run(executor, numbers(4)), numbers(4) * 2 * 2)
-    assert executor._crew is None
+    assert executor._pool is None
 
 
 def test_a_net_that_is_small_as_a_whole_has_no_workers(three: Any) -> None:
@@ -111,8 +111,8 @@ def test_a_net_that_is_small_as_a_whole_has_no_workers(three: Any) -> None:
     few, many = three("TestDouble", "TestDouble"), three(*["TestDouble"] * (worth.all // worth.step))
     for executor in (few, many):
         run(executor, numbers(rows))
-    assert few._crew is None
-    assert many._crew is not None
+    assert few._pool is None
+    assert many._pool is not None
     assert [step.workers for step in many.plans()[0].steps] == [3] * (worth.all // worth.step)
 
 
@@ -196,7 +196,7 @@ def test_an_interrupted_run_leaves_no_worker_behind_and_the_next_works(three: An
     executor = three("TestInterrupt")
     with pytest.raises(KeyboardInterrupt):
         run(executor)
-    assert executor._crew is None
+    assert executor._pool is None
     other = three("TestDouble")
     run(other)
     for pid in other.worker_processes():

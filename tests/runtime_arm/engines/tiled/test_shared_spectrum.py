@@ -59,17 +59,17 @@ def test_worker_processes_wait_for_each_others_pixels() -> None:
     chain = [OperatorDef.of("ConvRelu", [f"X{i}", "W", "b"], [f"X{i + 1}"], kernel=3, pad=1) for i in range(3)]
     net = NetDef("deep", tuple(chain), ("X0", "W", "b"), ("X3",))
     x, w, b = operands(256, 14, 256)
-    alone, crew = (Executor(net, {"W": w / 48, "b": b}, workers=workers) for workers in (1, 2))
+    alone, pool = (Executor(net, {"W": w / 48, "b": b}, workers=workers) for workers in (1, 2))
     try:
         for seed in range(5):
             feeds = {"X0": x * seed}
-            expected, actual = (executor.run(feeds, ["X3"])["X3"] for executor in (alone, crew))
+            expected, actual = (executor.run(feeds, ["X3"])["X3"] for executor in (alone, pool))
             magnitude = float(np.abs(expected).max())
             assert_close(actual, expected, terms=w[0].size, magnitude=magnitude, amplification=amplification(4, 4))
-        (segment,) = crew.plans()
+        (segment,) = pool.plans()
         assert {len(phases_of(part)) for parts in segment.bound for part in parts if len(parts) > 1} == {1, 2}
     finally:
-        crew.close()
+        pool.close()
 
 
 def test_few_groups_of_filters_are_no_reason_to_share() -> None:
