@@ -74,9 +74,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _facts(args: argparse.Namespace, models: Tuple[Model, Model], examples: List[Examples], report: Any) -> Any:
+    from armnet.variants.costs import NAMES, costs_of, instructions_of, times_of
     from armnet.variants.examples import feeds_of
     from armnet.variants.noise import noise_between
-    from armnet.variants.sides import NAMES, costs_of, instructions_of, times_of
 
     count = len(examples[0].values)
     noise = noise_between(
