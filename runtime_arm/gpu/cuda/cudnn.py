@@ -8,11 +8,12 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_void_p
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Callable, List, Sequence, Tuple
 
 from runtime_arm.errors import DeviceError, NoDriver
 from runtime_arm.gpu.device import ConvolutionProblem
+from runtime_arm.records import NamedTuple
 
 VARIABLE = "ARMNET_CUDNN"  # names the library where it is none of these
 NAMES = ("libcudnn.so", "libcudnn.so.9", "libcudnn.so.8", "libcudnn.so.7")
@@ -104,6 +105,25 @@ class _Descriptor:
             self._destroy(self.handle)
 
 
+class _Convolution(NamedTuple):
+    """A convolution that is described to cuDNN; it can run on any buffers."""
+
+    cudnn: c_void_p
+    x: _Descriptor
+    w: _Descriptor
+    convolution: _Descriptor
+    y: _Descriptor
+    algorithm: int
+    nbytes: int  # of workspace
+
+    def run(self, x: int, w: int, workspace: int, y: int) -> None:
+        """Run on the buffers at these addresses."""
+        read = self.x.handle, x, self.w.handle, w
+        how = self.convolution.handle, self.algorithm, workspace, self.nbytes
+        one, zero = byref(c_float(1.0)), byref(c_float(0.0))
+        call("cudnnConvolutionForward", self.cudnn, one, *read, *how, zero, self.y.handle, y)
+
+
 class Cudnn:
     """cuDNN for the context of CUDA that is current."""
 
@@ -129,7 +149,7 @@ class Cudnn:
         if tuple(dim.value for dim in dims) != tuple(problem.y):
             raise DeviceError(f"cuDNN makes {[dim.value for dim in dims]} of {problem}")
         algorithm, nbytes = self._chosen([x, w, how, y])
-        return nbytes, partial(self._run, x, w, how, y, algorithm, nbytes)
+        return nbytes, _Convolution(self._handle, x, w, how, y, algorithm, nbytes).run
 
     def _chosen(self, descriptors: Sequence[_Descriptor]) -> Tuple[int, int]:
         """The algorithm and its bytes of workspace."""
@@ -140,32 +160,3 @@ class Cudnn:
             if one.status == 0 and one.memory <= WORKSPACE:
                 return one.algorithm, one.memory
         raise DeviceError("cuDNN has no algorithm for this convolution")
-
-    def _run(
-        self,
-        x: _Descriptor,
-        w: _Descriptor,
-        how: _Descriptor,
-        y: _Descriptor,
-        algorithm: int,
-        nbytes: int,
-        x_at: int,
-        w_at: int,
-        workspace_at: int,
-        y_at: int,
-    ) -> None:
-        one, zero = c_float(1.0), c_float(0.0)
-        call(
-            *(
-                "cudnnConvolutionForward",
-                self._handle,
-                byref(one),
-                x.handle,
-                x_at,
-                w.handle,
-                w_at,
-                how.handle,
-                algorithm,
-            ),
-            *(workspace_at, nbytes, byref(zero), y.handle, y_at),
-        )
