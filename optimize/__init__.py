@@ -99,17 +99,7 @@ def optimize(
     report = Report() if report is None else report
     recorder = Recorder(report, stop_after, progress)
     _check_options(pair, engines, stop_after, caffe2_compatible)
-    shapes = shapes or stored_examples(pair)
-    inputs = _with_examples(pair.check().inputs, shapes)
-    if caffe2_compatible:
-        program = Program.of(pair, unpacked=True, examples=shapes)
-    else:
-        pair, program = untangled(pair, inputs, shapes, recorder)
-    known = pair.replace(inputs=inputs)
-    report.warnings += _warnings(known, program)
-    if not caffe2_compatible:
-        known, program = on_integers(known, program, recorder)
-        known, program = in_float32(known, program, recorder)
+    known, program = _prepared(pair, shapes or stored_examples(pair), caffe2_compatible, recorder)
     passes = _passes(caffe2_compatible, keep_biases, keep_order, merge_parallel)
     result, steps = _rewritten(known, program, passes, recorder)
     if caffe2_compatible:
@@ -152,6 +142,19 @@ def _check_options(pair: Pair, engines: str, stop_after: Optional[int], caffe2_c
     _check_counts(pair.predict_net)
     if caffe2_compatible:
         _refuse_foreign(pair.predict_net)
+
+
+def _prepared(pair: Pair, shapes: Shapes, caffe2_compatible: bool, recorder: Recorder) -> Tuple[Pair, Program]:
+    """The pair with which the result is compared, its inputs of the shapes given, and its program."""
+    inputs = _with_examples(pair.check().inputs, shapes)
+    if caffe2_compatible:
+        known, program = pair.replace(inputs=inputs), Program.of(pair, unpacked=True, examples=shapes)
+        recorder.report.warnings += _warnings(known, program)
+        return known, program
+    simpler, program = untangled(pair, inputs, shapes, recorder)
+    known = simpler.replace(inputs=inputs)
+    recorder.report.warnings += _warnings(known, program)
+    return in_float32(*on_integers(known, program, recorder), recorder)
 
 
 def _passes(caffe2_compatible: bool, keep_biases: bool, keep_order: bool, merge_parallel: bool) -> Sequence[Pass]:
