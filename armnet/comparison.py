@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from exporter.common.original_run import OriginalRun
     from optimize.rewriting.shapes import SpecsByName
     from runtime_arm.files import AnyPath
-    from runtime_arm.netdef import Array, OperatorDef
+    from runtime_arm.netdef import Array
 
 TOLERANCE = 1e-4  # of a blob's largest magnitude
 SAMPLES = 3  # of random inputs
@@ -112,11 +112,12 @@ def compare(
         rows: Dict[str, Divergence] = {}
         seen: Dict[str, List[Tuple[Spread, Spread]]] = {}
         for number, feeds in enumerate(drawn):
+            sample = _Sample(predictor, feeds, given, tolerance, wide=number > 0)
             for portion in in_portions(predictor.pair, specs_for(predictor.pair, feeds)):
                 progress("the original", 2 * number, 2 * count)
-                original = _original_run(paths, predictor, feeds, given, portion)
+                original = sample.original_run(paths, portion)
                 progress("the pair", 2 * number + 1, 2 * count)
-                for row, spreads in _compared(predictor, original, portion, feeds, given, tolerance, wide=number > 0):
+                for row, spreads in sample.compared(original, portion):
                     known = rows.setdefault(row.blob, row)
                     if (row.diverges, row.error) > (known.diverges, known.error):
                         rows[row.blob] = row
@@ -164,64 +165,56 @@ def in_portions(pair: Pair, specs: SpecsByName) -> List[List[str]]:
     return list(portions({name: 0 if spec is None else spec.nbytes for name, spec in known}, MOST_KEPT))
 
 
-def _original_run(
-    paths: Sequence[AnyPath], predictor: Predictor, feeds: Feeds, given: Mapping[str, Any], blobs: Sequence[str]
-) -> OriginalRun:
-    with sizes_assumed(predictor.inputs, given):
-        try:
-            return run_original(paths, feeds, {*blobs})
-        except ExportError:  # the runtime may have refused sizes that nobody gave
-            predictor.plan({name: array.shape for name, array in feeds.items()})
-            raise
+class _Sample(NamedTuple):
+    """One sample of inputs, ``feeds``, on which the pair is compared with its original.
 
-
-def _compared(
-    predictor: Predictor,
-    original: OriginalRun,
-    blobs: Sequence[str],
-    feeds: Feeds,
-    given: Mapping[str, Any],
-    tolerance: float,
-    *,
-    wide: bool,
-) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
-    """A row for each of the blobs that both have, with the spreads of both sides, of one sample.
-
-    wide: numbers are so large that rounding alone can change results; then a blob counts as different only if it
-    differs by much more than rounding of the inputs changes it.
+    given: the inputs or shapes that the caller gave. wide: numbers are so large that rounding alone can change results;
+    then a blob counts as different only if it differs by much more than rounding of the inputs changes it.
     """
-    producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
-    wanted, everything = {*blobs}, producers.keys() | {info.name for info in predictor.pair.outputs}
-    known = {one.blob: one.value.nbytes for one in original.blobs if one.blob in wanted}
-    found = []
-    for portion in portions(known, MOST_KEPT):  # again: not all sizes were known
-        with ExitStack() as stack:  # a Predictor keeps the plan, and the memory, of each portion
-            at_once = wanted >= everything and len(portion) == len(known)
-            runner = predictor if at_once else stack.enter_context(Predictor(predictor.pair))
-            found += _compared_portion(runner, original, portion, producers, feeds, given, tolerance, wide)
-    return found
 
+    predictor: Predictor
+    feeds: Feeds
+    given: Mapping[str, Any]
+    tolerance: float
+    wide: bool
 
-def _compared_portion(
-    predictor: Predictor,
-    original: OriginalRun,
-    portion: Sequence[str],
-    producers: Mapping[str, OperatorDef],
-    feeds: Feeds,
-    given: Mapping[str, Any],
-    tolerance: float,
-    wide: bool,
-) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
-    keep = [name for name in portion if name in producers]
-    with sizes_assumed(predictor.inputs, given):
-        ran = predictor.run(feeds, keep=keep)
-    ours = {name: ran[name] for name in portion}
-    rows = divergences(original, ours, producers, tolerance)
-    seen = [one for one in original.blobs if one.blob in ours]
-    if wide and any(row.diverges for row in rows):
-        shaken = predictor.run(_shaken(feeds), keep=keep)
-        rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, seen)]
-    return [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, seen)]
+    def original_run(self, paths: Sequence[AnyPath], blobs: Sequence[str]) -> OriginalRun:
+        """The run of the original, with at least these blobs."""
+        with sizes_assumed(self.predictor.inputs, self.given):
+            try:
+                return run_original(paths, self.feeds, {*blobs})
+            except ExportError:  # the runtime may have refused sizes that nobody gave
+                self.predictor.plan({name: array.shape for name, array in self.feeds.items()})
+                raise
+
+    def compared(self, original: OriginalRun, blobs: Sequence[str]) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
+        """A row for each of the blobs that both have, with the spreads of both sides."""
+        pair, wanted = self.predictor.pair, {*blobs}
+        everything = {name for op in pair.predict_net.op for name in op.output if name}
+        everything |= {info.name for info in pair.outputs}
+        known = {one.blob: one.value.nbytes for one in original.blobs if one.blob in wanted}
+        found = []
+        for portion in portions(known, MOST_KEPT):  # again: not all sizes were known
+            with ExitStack() as stack:  # a Predictor keeps the plan, and the memory, of each portion
+                at_once = wanted >= everything and len(portion) == len(known)
+                runner = self.predictor if at_once else stack.enter_context(Predictor(pair))
+                found += self._portion(runner, original, portion)
+        return found
+
+    def _portion(
+        self, predictor: Predictor, original: OriginalRun, portion: Sequence[str]
+    ) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
+        producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
+        keep = [name for name in portion if name in producers]
+        with sizes_assumed(predictor.inputs, self.given):
+            ran = predictor.run(self.feeds, keep=keep)
+        ours = {name: ran[name] for name in portion}
+        rows = divergences(original, ours, producers, self.tolerance)
+        both = [one for one in original.blobs if one.blob in ours]
+        if self.wide and any(row.diverges for row in rows):
+            shaken = predictor.run(_shaken(self.feeds), keep=keep)
+            rows = [_unless_rounding(row, ours[one.blob], shaken[one.blob]) for row, one in zip(rows, both)]
+        return [(row, (spread_of(one.value), spread_of(ours[one.blob]))) for row, one in zip(rows, both)]
 
 
 def _shaken(feeds: Feeds) -> Dict[str, Array]:
