@@ -14,24 +14,22 @@ import onnx
 from onnx import helper
 
 from exporter.common.shapes import Shapes, check_names
+from exporter.common.weights import specs_of_weights
 from exporter.onnx.weights import DTYPES
 from exporter.to_onnx.graph import Constants, Graph
 from exporter.to_onnx.operand import ONNX_NUMBERS
 from exporter.to_onnx.translator import Translator
 from exporter.to_onnx.types import Types
 from exporter.to_onnx.writer import LARGEST_MODEL, model_of, with_constants, write_model
-from optimize.rewriting.shapes import SpecsByName, choices_of
+from optimize.rewriting.shapes import choices_of
 from optimize.rewriting.single_assignment import names_in, names_read, single_assignment
 from optimize.rewriting.unpacking import LOAD, with_unpacking
-from optimize.rewriting.weights import Weights
 from runtime_arm.errors import ExportError, UsageError
-from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array, NetDef
 from runtime_arm.pair.metadata import Dim, TensorInfo
 from runtime_arm.pair.pair import Pair
 from runtime_arm.records import replace
-from runtime_arm.registry.specs import TensorSpec
 
 OPSET = 21  # the oldest with every operator that the rules use; nets with newer operators get a newer opset
 OPSETS = {"": OPSET, "ai.onnx.ml": 3}  # other domains: the first
@@ -79,7 +77,7 @@ def _translated(pair: Pair, shapes: Shapes, integers: str) -> Tuple[onnx.ModelPr
     types = Types(OPSET)
     constants = Constants(names_in(net), types)
     graph = Graph(constants, names_read(net))
-    weights = _weights(pair, net)
+    weights = specs_of_weights(pair, net)
     choices = choices_of(single_assignment(net), weights, inputs)
     for info in inputs:
         graph.define(info.name, tuple(choice.inputs[info.name] for choice in choices))
@@ -119,16 +117,6 @@ def _with_shape(info: TensorInfo, shapes: Shapes) -> TensorInfo:
             f"(--shape {info.name}=1,3,224,224)"
         )
     return replace(info, shape=tuple(shape), dtype=info.dtype or "float32")
-
-
-def _weights(pair: Pair, net: NetDef) -> SpecsByName:
-    """The blobs that init_net fills and the net reads."""
-    inputs = {info.name for info in pair.inputs}
-    filled = {name for op in pair.init_net.op for name in op.output}
-    weights = Weights(pair.init_net)
-    names = [name for name in net.captures() if name in filled and name not in inputs]
-    computed = run_init_net(pair.init_net) if any(name not in weights for name in names) else {}
-    return {name: weights.spec(name) if name in weights else TensorSpec.known(computed[name]) for name in names}
 
 
 def _typed(info: TensorInfo) -> onnx.ValueInfoProto:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set
 
 from exporter.common.shapes import Shapes, check_names
+from exporter.common.weights import specs_of_weights
 from exporter.to_tflite.graph import Graph, Operand, drop_unread, fuse_activations, spread_scales
 from exporter.to_tflite.layout import Order, channels_last, held, plain
 from exporter.to_tflite.metadata import NAME, metadata_of, with_labels
@@ -27,10 +28,8 @@ from optimize.rewriting.report import Recorder
 from optimize.rewriting.single_assignment import names_read, single_assignment
 from optimize.rewriting.subnets import run_passes_everywhere
 from optimize.rewriting.unpacking import LOAD, with_unpacking
-from optimize.rewriting.weights import Weights
 from runtime_arm.app.rules import layout_for
 from runtime_arm.errors import ExportError
-from runtime_arm.execution.workspace import run_init_net
 from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.metadata import TensorInfo
@@ -121,13 +120,7 @@ def _with_shape(info: TensorInfo, shapes: Shapes, rule: Mapping[str, Any]) -> Te
 
 def _constants(pair: Pair, net: NetDef) -> Dict[str, Operand]:
     """The blobs that init_net fills and the net reads."""
-    inputs = {info.name for info in pair.inputs}
-    filled = {name for op in pair.init_net.op for name in op.output}
-    names = [name for name in net.captures() if name in filled and name not in inputs]
-    weights = Weights(pair.init_net)
-    computed = run_init_net(pair.init_net) if any(name not in weights for name in names) else {}
-    found = {name: weights.spec(name) if name in weights else TensorSpec.known(computed[name]) for name in names}
-    return {name: Operand(spec) for name, spec in found.items() if spec is not None}
+    return {name: Operand(spec) for name, spec in specs_of_weights(pair, net).items() if spec is not None}
 
 
 _ORDERLESS = (
