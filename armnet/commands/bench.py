@@ -114,10 +114,7 @@ def measure(
     rows: List[Dict[str, Any]] = [{"runtime": ours, "threads": predictor.threads, **figures[ours].as_dict()}]
     if beside is not None:
         rows.append(_device_row(name_with_device(ours, beside), figures, ours, predictor, beside, feeds, answer))
-        if beside.placement.session.device.is_cpu:
-            warnings.append(
-                f"{beside.placement.session.device.spec} is the processor itself: its times are not those of a GPU"
-            )
+        warnings += beside.placement.session.device.caveats()
     for other in others:
         figure, far = figures[other.name], apart[other.name]
         rows.append(

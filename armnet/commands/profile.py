@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
         note(line)
     if noisy and any(timing.step.workers > 1 for timing in timings):
         note("steps on several cores wait until each core is free: --threads 1 shows the time of a step alone")
-    if predictor.placement is not None and predictor.placement.session.device.is_cpu:
-        note(f"{predictor.placement.session.device.spec} is the processor itself: its times are not those of a GPU")
+    for line in [] if predictor.placement is None else predictor.placement.session.device.caveats():
+        note(line)
     rows = [_row(timing) for timing in timings]
     total = sum(row["ms"] for row in rows)
     for row in rows:

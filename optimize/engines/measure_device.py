@@ -61,8 +61,7 @@ def with_device(
             else f"{seconds * 1e3:.2f} ms without"
         )
     )
-    if device.is_cpu:
-        report.notes.append(f"{spec} is the processor itself: its times are not those of a GPU")
+    report.notes += device.caveats()
     return _placed(pair, device, specs, threads, chosen, islands)
 
 

@@ -78,6 +78,10 @@ class Device(ABC):
     units: int  # how many processors it has
     limits: Limits
 
+    def caveats(self) -> List[str]:
+        """What has to be said about times that are measured on the device."""
+        return [f"{self.spec} is the processor itself: its times are not those of a GPU"] if self.is_cpu else []
+
     @abstractmethod
     def allocate(self, nbytes: int) -> Buffer:
         """A buffer with any content."""
