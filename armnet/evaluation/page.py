@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Mapping
 from armnet.evaluation.evaluate import Evaluation, Result
 from armnet.evaluation.example import Example, Fault, Finding
 from armnet.page.document import document
-from armnet.page.elements import table, text
+from armnet.page.elements import cards, table, text
 from armnet.page.faults import FAULTS, MOST_LINES, RED_AND_GREEN, confusion
 from armnet.page.pictures import data_uri
 
@@ -25,10 +25,9 @@ def render(title: str, evaluation: Evaluation) -> str:
 
 def _head(title: str, evaluation: Evaluation) -> str:
     first = evaluation.results[0]
-    cards = [*((f"{value:.2%}", name) for name, value in first.metrics.items())]
-    cards += [(str(len(first.findings)), "examples"), (str(len(first.skipped)), "skipped")]
-    shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
-    return f'<h1>{text(title)}</h1><p class="name">{text(evaluation.data.what)}</p><div class="cards">{shown}</div>'
+    figures = [*((f"{value:.2%}", name) for name, value in first.metrics.items())]
+    figures += [(str(len(first.findings)), "examples"), (str(len(first.skipped)), "skipped")]
+    return f'<h1>{text(title)}</h1><p class="name">{text(evaluation.data.what)}</p>{cards(figures)}'
 
 
 def _places(evaluation: Evaluation) -> str:

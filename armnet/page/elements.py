@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Sequence, Tuple
 
 LONGEST = 120  # characters; longer names are shortened
 NARROW = 26  # characters of a name in a table
@@ -54,6 +54,18 @@ def text(content: Any, most: int = LONGEST) -> str:
     """Text that is safe between tags and in quoted attributes: escaped, shortened, without unprintable characters."""
     shown = "".join(char if char.isprintable() else "\ufffd" for char in shortened(str(content), most))
     return escape(shown)
+
+
+def cards(values: Iterable[Tuple[str, str]]) -> str:
+    """Figures in a row, each with what it is."""
+    shown = [f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in values]
+    return f'<div class="cards">{"".join(shown)}</div>'
+
+
+def notes(lines: Iterable[str], most: int = LONGEST) -> str:
+    """What is to be noted; nothing if there are no lines."""
+    listed = "".join(f"<li>{text(line, most)}</li>" for line in lines)
+    return f"<h2>Notes</h2><ul>{listed}</ul>" if listed else ""
 
 
 def shortened(name: str, most: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from armnet.page.document import document
-from armnet.page.elements import key, table, text
+from armnet.page.elements import cards, key, table, text
 from armnet.page.faults import FAULTS, RED_AND_GREEN, confusion
 from armnet.page.pictures import data_uri, picture_of
 
@@ -29,15 +29,14 @@ def render(title: str, facts: Mapping[str, Any]) -> str:
 
 def _head(title: str, facts: Mapping[str, Any]) -> str:
     accuracy = facts.get("accuracy", facts["epochs"][-1]["accuracy"] if facts["epochs"] else None)
-    cards = [] if accuracy is None else [(f"{accuracy:.1%}", "held-out accuracy")]
-    cards += [(str(facts["learned"]), "training samples"), (str(facts["held_out"]), "held-out samples")]
-    cards += [(str(len(facts["epochs"])), "epochs")]
-    cards += [(str(len(facts["labels"])), "classes")] if facts.get("labels") else []
-    shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
+    figures = [] if accuracy is None else [(f"{accuracy:.1%}", "held-out accuracy")]
+    figures += [(str(facts["learned"]), "training samples"), (str(facts["held_out"]), "held-out samples")]
+    figures += [(str(len(facts["epochs"])), "epochs")]
+    figures += [(str(len(facts["labels"])), "classes")] if facts.get("labels") else []
     cut = ""
     if "cut" in facts:
         cut = f'<p>Classified by the features in <span class="name">{text(facts["cut"])}</span>.</p>'
-    return f'<h1>{text(title)}</h1>{cut}<div class="cards">{shown}</div>'
+    return f"<h1>{text(title)}</h1>{cut}{cards(figures)}"
 
 
 def _curve(epochs: Sequence[Mapping[str, Optional[float]]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 from armnet.console import without_empty_columns
 from armnet.page.document import document
-from armnet.page.elements import bar, key, named, shortened, table, text
+from armnet.page.elements import bar, cards, key, named, notes, shortened, table, text
 from runtime_arm.app.display import size
 
 WIDE, HIGH, LEFT, LOW = 330, 230, 34, 40  # of the plot, and its margins; a phone shows it in about this size
@@ -47,28 +47,29 @@ class _Point(NamedTuple):
 
 def render(facts: Mapping[str, Any]) -> str:
     """The page, HTML 5. ``facts`` is what ``armnet quantize --json`` prints."""
-    body = "".join([_head(facts), _plot(facts["layers"]), _layers(facts["layers"]), _notes(facts["notes"])])
+    body = "".join(
+        [_head(facts), _plot(facts["layers"]), _layers(facts["layers"]), notes(facts["notes"], LONGEST_NOTE)]
+    )
     return document(f"{facts['pair']}, quantised", body)
 
 
 def _head(facts: Mapping[str, Any]) -> str:
     weights = facts["weights_nbytes"]
     ratio = weights["before"] / max(weights["after"], 1)
-    cards = [(size(weights["after"]).strip(), f"of weights, {size(weights['before']).strip()} before")]
-    cards.append((f"{ratio:.2f}", "times smaller"))
+    figures = [(size(weights["after"]).strip(), f"of weights, {size(weights['before']).strip()} before")]
+    figures.append((f"{ratio:.2f}", "times smaller"))
     files, kind = facts["files_nbytes"], "files" if facts["unzipped_nbytes"] is None else "a zip file"
-    cards.append((size(files["after"]).strip(), f"of {kind}, {size(files['before']).strip()} before"))
+    figures.append((size(files["after"]).strip(), f"of {kind}, {size(files['before']).strip()} before"))
     if facts["output_snr"] is not None:
         sure = facts["sure_snr"]
         doubt = "on the data given" if sure is None else f"probably {sure:.1f} or more on other data"
-        cards.append((f"{facts['output_snr']:.1f} dB", f"signal-to-noise ratio of the worst output, {doubt}"))
+        figures.append((f"{facts['output_snr']:.1f} dB", f"signal-to-noise ratio of the worst output, {doubt}"))
     wider = sum(bool(row["reason"]) for row in facts["layers"])
     if wider:
-        cards.append((f"{wider} of {len(facts['layers'])}", "layers are not what was asked for; the table says why"))
+        figures.append((f"{wider} of {len(facts['layers'])}", "layers are not what was asked for; the table says why"))
     for metric, value in (facts["metrics"] or {}).get("after", {}).items():
-        cards.append((f"{value:.2%}", f"{metric}, {facts['metrics']['before'][metric]:.2%} before"))
-    shown = "".join(f'<div class="card"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in cards)
-    return f'<h1>{text(facts["pair"])}</h1><div class="cards">{shown}</div>'
+        figures.append((f"{value:.2%}", f"{metric}, {facts['metrics']['before'][metric]:.2%} before"))
+    return f"<h1>{text(facts['pair'])}</h1>{cards(figures)}"
 
 
 def _kind(row: Mapping[str, Any]) -> str:
@@ -174,8 +175,3 @@ def _cells(row: Mapping[str, Any], largest: int) -> List[str]:
         text(", ".join(row["steps"])),
         text(row["reason"]),
     ]
-
-
-def _notes(notes: Sequence[str]) -> str:
-    listed = "".join(f"<li>{text(note, LONGEST_NOTE)}</li>" for note in notes)
-    return f"<h2>To be noted</h2><ul>{listed}</ul>" if listed else ""

@@ -9,16 +9,14 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 from armnet.page import arena as page_arena
 from armnet.page import graph as page_graph
-from armnet.page.elements import FAMILIES, bar, family, key, named, table, text
-from armnet.page.script import HASH, SCRIPT
-from armnet.page.style import STYLE
+from armnet.page.document import document
+from armnet.page.elements import FAMILIES, bar, cards, family, key, named, table, text
+from armnet.page.script import SCRIPT
 from armnet.page.timeline import Timeline
 from runtime_arm.app.display import count, shape_text, size
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
-from runtime_arm.version import VERSION
 
-POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{HASH}'"
 LARGEST = 12  # how many of the largest blobs are listed
 
 
@@ -35,17 +33,11 @@ def render(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) ->
             _operators(pair.inputs, facts),
         ]
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)} \u2013 armnet</title><style>{STYLE}</style></head>\n<body><main>{body}"
-        f"<footer>armnet {VERSION}. Sizes are powers of ten.</footer></main><script>{SCRIPT}</script></body></html>\n"
-    )
+    return document(title, body, footer=". Sizes are powers of ten.", script=SCRIPT)
 
 
 def _head(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> str:
-    cards = [
+    figures = [
         (str(len(pair.predict_net.op)), "operators"),
         (count(facts["parameters"]), "parameters"),
         (count(facts["multiply_adds"]), "multiply-adds"),
@@ -53,13 +45,10 @@ def _head(title: str, pair: Pair, facts: Dict[str, Any], timeline: Timeline) -> 
         (size(timeline.arena_nbytes), f"arena: {timeline.verdict()}"),
         (size(timeline.largest_scratch()), "of the arena is scratch memory, at most"),
     ]
-    shown = "".join(
-        f'<div class="card"><b>{text(value.strip())}</b><span>{text(what)}</span></div>' for value, what in cards
-    )
     ends = " \u2192 ".join(
         ", ".join(text(f"{info.name} {info.shape_text()}") for info in infos) for infos in (pair.inputs, pair.outputs)
     )
-    return f'<h1>{text(title)}</h1><p class="name">{ends}</p><div class="cards">{shown}</div>'
+    return f'<h1>{text(title)}</h1><p class="name">{ends}</p>{cards((value.strip(), what) for value, what in figures)}'
 
 
 def _arena(facts: Dict[str, Any], timeline: Timeline) -> str:

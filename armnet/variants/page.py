@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Mapping
+from typing import Any, List, Mapping
 
 from armnet.page.document import document
-from armnet.page.elements import bar, key, named, table, text
+from armnet.page.elements import bar, key, named, notes, table, text
 from armnet.variants.rows import cost_rows
 
 GOOD, FAIR = 40.0, 20.0  # dB: numbers are right to a hundredth, to a tenth
@@ -19,7 +19,7 @@ def render(facts: Mapping[str, Any]) -> str:
     """The page, HTML 5. ``facts`` is what ``armnet diff --json`` prints."""
     title = f"{facts['a']} and {facts['b']}"
     head = f"<h1>{text(title)}</h1><p>A is {text(facts['a'])}, B is {text(facts['b'])}; on {text(facts['data'])}.</p>"
-    return document(title, "".join([head, _costs(facts), _noise(facts), _warnings(facts["warnings"])]))
+    return document(title, "".join([head, _costs(facts), _noise(facts), notes(facts["warnings"])]))
 
 
 def _costs(facts: Mapping[str, Any]) -> str:
@@ -52,8 +52,3 @@ def _noise(facts: Mapping[str, Any]) -> str:
 def _length(snr: float) -> str:
     colour = _COLOURS[0 if snr >= GOOD else 1 if snr >= FAIR else 2]
     return bar(max(0.0, min(snr, LONGEST)) / LONGEST, colour, WIDTH)
-
-
-def _warnings(warnings: Iterable[str]) -> str:
-    listed = "".join(f"<li>{text(warning)}</li>" for warning in warnings)
-    return f"<h2>Notes</h2><ul>{listed}</ul>" if listed else ""
