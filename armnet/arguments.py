@@ -28,6 +28,17 @@ def add_labels_and_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", metavar="TASK", help="what the outputs mean: classes, boxes, mask, yolov8, ...")
 
 
+def add_score(parser: argparse.ArgumentParser) -> None:
+    """--score, for answers with scores."""
+    parser.add_argument("--score", type=float, metavar="S", help="the lowest score that counts (default: the family's)")
+
+
+def add_seed(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """--seed, for what is drawn at random."""
+    what = f"the seed of {purpose} (default: %(default)s)"
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=what)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """--json, which every command takes."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from armnet.arguments import MODELS, add_inputs, add_json
+from armnet.arguments import MODELS, add_inputs, add_json, add_seed
 from runtime_arm.errors import UsageError
 
 _WAYS = 8  # that make the answer right are listed
@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "armnet export makes of it); armnet optimize --keep-biases leaves more blobs to compare",
     )
     add_inputs(parser)
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of random inputs (default: %(default)s)"
-    )
+    add_seed(parser, "random inputs")
     parser.add_argument(
         "--samples", type=int, default=3, metavar="N", help="how many random inputs (default: %(default)s)"
     )

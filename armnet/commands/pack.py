@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Optional
 
-from armnet.arguments import FILES, add_json, add_pair
+from armnet.arguments import FILES, add_json, add_pair, add_seed
 from runtime_arm.errors import UsageError
 
 
@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", nargs="+", metavar="FILE", help=f"inputs of the self-test: {FILES} (default: random inputs)"
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of a random sample (default: %(default)s)"
-    )
+    add_seed(parser, "a random sample")
     parser.add_argument("--compress", action="store_true", help="a smaller file, which starts a little later")
     parser.add_argument("--sign", metavar="KEY", help="sign the file with this secret key")
     parser.add_argument(

@@ -26,6 +26,7 @@ from armnet.arguments import (
     add_json,
     add_labels_and_task,
     add_preprocessing,
+    add_score,
     add_shapes,
     add_threads,
     opened,
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--draw", metavar="DIR", help="write each picture with its result drawn over it to this folder")
     add_labels_and_task(parser)
-    parser.add_argument("--score", type=float, metavar="S", help="the lowest score that counts (default: the family's)")
+    add_score(parser)
     parser.add_argument(
         "--every",
         type=int,

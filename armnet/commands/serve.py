@@ -23,6 +23,7 @@ from armnet.arguments import (
     add_labels_and_task,
     add_pair,
     add_preprocessing,
+    add_score,
     add_shapes,
     add_threads,
     opened,
@@ -66,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many requests may wait (default: %(default)s)",
     )
     add_labels_and_task(parser)
-    parser.add_argument("--score", type=float, metavar="S", help="the lowest score that counts (default: the family's)")
+    add_score(parser)
     parser.add_argument(
         "--top", type=int, default=5, metavar="K", help="how many classes to list (default: %(default)s)"
     )

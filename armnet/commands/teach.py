@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator
 
-from armnet.arguments import add_connection, add_json, add_pair
+from armnet.arguments import add_connection, add_json, add_pair, add_seed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=float, default=1e-4, metavar="X", help="the learning rate of fine-tuning (default: %(default)s)"
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of all random choices (default: %(default)s)"
-    )
+    add_seed(parser, "all random choices")
     parser.add_argument(
         "--preprocessing", metavar="RULE", help="how pictures become the input (default: as the model says)"
     )
@@ -108,11 +106,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json("teach", _facts(args.output, lesson))
         return 0
-    rows = [[label, *map(int, counts)] for label, counts in zip(lesson.labels, lesson.confusion)]
-    print_table(["held out", *lesson.labels], rows, right=lesson.labels)
-    print(f"{lesson.accuracy:.1%} of {lesson.held_out} held-out files are right; learned from {lesson.learned}")
-    for wrong in lesson.mistakes:
-        print(f"  {wrong.path}: {wrong.label}, taken for {wrong.taken_for} ({wrong.score:.0%})")
+    columns, rows = lesson.table()
+    print_table(columns, rows, right=lesson.labels)
+    print(*lesson.lines(), sep="\n")
     note(
         f"{args.output}: {len(lesson.labels)} classes, told apart by the features in {lesson.cut_at!r}; "
         f"try: armnet run {args.output} FILE"

@@ -21,7 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from armnet.arguments import add_json, add_pair
+from armnet.arguments import add_json, add_pair, add_seed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,9 +108,7 @@ def _add_course(parser: argparse.ArgumentParser) -> None:
         help="data to judge each epoch by, or the share of the data to hold out (default: %(default)s)",
     )
     parser.add_argument("--patience", type=int, default=0, metavar="N", help="stop after N epochs without improvement")
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of all random choices (default: %(default)s)"
-    )
+    add_seed(parser, "all random choices")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="cores to use (default: %(default)s)")
     parser.add_argument(
         "--memory",

@@ -139,11 +139,9 @@ def _tell(lesson: Lesson, output: str, as_json: bool) -> None:
         facts.update(epochs=len(lesson.epochs), skipped=lesson.skipped)
         print(json.dumps({"schema": 1, **facts}, indent=2))
         return
-    rows = [[label, *map(int, counts)] for label, counts in zip(lesson.labels, lesson.confusion)]
-    print(table(["held out", *lesson.labels], rows, right=lesson.labels))
-    print(f"{lesson.accuracy:.1%} of {lesson.held_out} held-out files are right; learned from {lesson.learned}")
-    for wrong in lesson.mistakes:
-        print(f"  {wrong.path}: {wrong.label}, taken for {wrong.taken_for} ({wrong.score:.0%})")
+    columns, rows = lesson.table()
+    print(table(columns, rows, right=lesson.labels))
+    print(*lesson.lines(), sep="\n")
     _note(f"{output}: try: python3 {output} FILE")
 
 

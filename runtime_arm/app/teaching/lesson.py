@@ -53,6 +53,16 @@ class Lesson(NamedTuple):
     held_out: int
     memory: Dict[str, Array]
 
+    def table(self) -> Tuple[List[str], List[List[Any]]]:
+        """The confusions: the names of the columns, and the rows."""
+        return ["held out", *self.labels], [[name, *map(int, row)] for name, row in zip(self.labels, self.confusion)]
+
+    def lines(self) -> List[str]:
+        """How much is right, and what is not, in words."""
+        wrong = [f"  {one.path}: {one.label}, taken for {one.taken_for} ({one.score:.0%})" for one in self.mistakes]
+        right = f"{self.accuracy:.1%} of {self.held_out} held-out files are right; learned from {self.learned}"
+        return [right, *wrong]
+
 
 class Known(NamedTuple):
     """All samples: features with their views, classes, and names; samples from memory have no path."""
