@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 from hypothesis import given, settings
 
+from device_tests.suite.tolerance import assert_close, assert_network_close
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Recorder, Report
 from optimize.rewriting.rewrite import Pass, run_passes
@@ -86,26 +87,38 @@ def numbers(pair: Pair, feeds: Arrays) -> Dict[str, np.ndarray]:
         return predictor.run(feeds)
 
 
-def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, tolerance: float) -> None:
-    """Outputs have the same names, shapes and dtypes, and differ by at most ``tolerance`` of the largest magnitude.
+def assert_same_numbers(before: Pair, after: Pair, feeds: Arrays, terms: int = 0, layers: int = 1) -> None:
+    """Outputs have the same names, shapes and dtypes, and are equal; with ``terms``, both may round.
 
-    If the tolerance is 0, they must be equal.
+    terms: those of the longest sum that is rounded in another way; layers: how many such sums follow each other.
     """
     wanted, actual = numbers(before, feeds), numbers(after, feeds)
     assert list(wanted) == list(actual)
     for name, expected in wanted.items():
         assert (actual[name].dtype, actual[name].shape) == (expected.dtype, expected.shape)
-        if tolerance == 0:
+        if terms == 0:
             np.testing.assert_array_equal(actual[name], expected, err_msg=name)
         else:
             largest = float(np.abs(expected).max(initial=1.0))
-            np.testing.assert_allclose(actual[name], expected, rtol=0, atol=tolerance * largest, err_msg=name)
+            both = 2.0 * layers  # each side rounds in each layer
+            assert_close(actual[name], expected, terms=terms, magnitude=largest, amplification=both, what=name)
+
+
+def assert_same_network(before: Pair, after: Pair, feeds: Arrays) -> None:
+    """Outputs have the same names, and are those of one float network with many layers."""
+    wanted, actual = numbers(before, feeds), numbers(after, feeds)
+    assert list(wanted) == list(actual)
+    for name, expected in wanted.items():
+        assert_network_close(actual[name], expected, what=name)
 
 
 def assert_keeps_numbers(
-    passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, tolerance: float = 0.0, examples: int = 60
+    passes: Sequence[Pass], kinds: Sequence[Kind] = (), *, terms: int = 0, layers: int = 1, examples: int = 60
 ) -> None:
-    """Random nets, mostly with these ``kinds`` of operators, compute the same before and after the passes."""
+    """Random nets, mostly with these ``kinds`` of operators, compute the same before and after the passes.
+
+    terms, layers: as for ``assert_same_numbers``.
+    """
     changed = 0
 
     @settings(max_examples=examples, derandomize=True)
@@ -114,7 +127,7 @@ def assert_keeps_numbers(
         nonlocal changed
         outcome = Outcome(pair_of_net(drawn.net, drawn.weights, {"x": drawn.shape}), passes)
         changed += bool(outcome.report.steps)
-        assert_same_numbers(outcome.before, outcome.after, drawn.feed(), tolerance)
+        assert_same_numbers(outcome.before, outcome.after, drawn.feed(), terms, layers)
         again = Outcome(outcome.after, passes)
         assert again.after == outcome.after, again.report
 

@@ -17,9 +17,7 @@ from optimize.rewriting.program import Program
 from optimize.rewriting.report import Recorder
 from optimize.rewriting.rewrite import run_passes
 from runtime_arm.pair.pair import Pair
-from tests.optimize.nets import assert_same_numbers
-
-FOLDING = 1e-4  # relative to the largest output: the accuracy budget
+from tests.optimize.nets import assert_same_network, assert_same_numbers
 
 # The files of each network, and the shape of its input if that is open.
 MODELS: List[Tuple[str, Any]] = [
@@ -103,7 +101,7 @@ def test_it_computes_the_same(shared: Path, files: str, shape: Any) -> None:
     pair, shapes, feed = loaded(shared, files, shape)
     result = optimize(pair, shapes=shapes)
     assert len(result.predict_net.op) <= len(pair.predict_net.op)
-    assert_same_numbers(pair, result, feed, FOLDING)
+    assert_same_network(pair, result, feed)
     report = Report()
     assert optimize(result, shapes=shapes, report=report) == result, report
 
@@ -112,4 +110,4 @@ def test_it_computes_the_same(shared: Path, files: str, shape: Any) -> None:
 def test_reordering_to_save_memory_changes_no_bit(shared: Path, files: str, shape: Any) -> None:
     pair, _, feed = loaded(shared, files, shape)
     reordered = run_passes(Program.of(pair), [pipeline.REORDERING], Recorder()).pair(pair)
-    assert_same_numbers(pair, reordered, feed, 0)
+    assert_same_numbers(pair, reordered, feed)

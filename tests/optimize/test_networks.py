@@ -13,7 +13,7 @@ from optimize.rewriting.report import operator_counts
 from runtime_arm import Predictor
 from runtime_arm.machine.caches import usual_block_nbytes
 from runtime_arm.pair.pair import Pair
-from tests.optimize.nets import assert_same_numbers
+from tests.optimize.nets import assert_same_network
 
 pytest.importorskip("onnx", reason="exporting needs onnx")
 
@@ -22,7 +22,6 @@ from exporter import export
 from exporter.bundle.random_inputs import random_inputs
 
 SMALL = {"resnet50": 64, "mobilenet_v2": 64, "googlenet": 64, "densenet121": 64, "squeezenet1_1": 64, "unet": 64}
-FOLDING = 1e-4  # relative to the largest output: the accuracy budget of networks of up to 120 folded layers
 
 # The operators left in each network; operator types not listed occur at most once.
 EXPECTED: Dict[str, Dict[str, int]] = {
@@ -66,7 +65,7 @@ def test_the_operators_left_in_a_network(name: str) -> None:
     assert not after.keys() & {"SpatialBN", "Relu", "Clip", "Add"}
     convolutions = [op for op in result.predict_net.op if "Conv" in op.type]
     assert sum(bool(op.input[2]) for op in convolutions if len(op.input) > 2) == BIASED[name]
-    assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
+    assert_same_network(pair, result, random_inputs(pair))
     assert optimize(result) == result
 
 
@@ -78,7 +77,7 @@ def test_a_dynamic_batch_is_optimised_like_a_fixed_one(name: str) -> None:
     assert operator_counts(result.predict_net) == operator_counts(fixed.predict_net)
     for batch in (1, 3):
         feed = {"data": np.random.default_rng(batch).standard_normal((batch, 3, 64, 64)).astype(np.float32)}
-        assert_same_numbers(pair, result, feed, FOLDING)
+        assert_same_network(pair, result, feed)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "densenet121"])
@@ -89,7 +88,7 @@ def test_caffe2_compatible(name: str) -> None:
     assert not any(op.domain for op in result.predict_net.op)
     assert counts["ConvRelu"] >= 9
     assert counts.get("SpatialBN", 0) == {"resnet18": 0, "densenet121": 62}[name]
-    assert_same_numbers(pair, result, random_inputs(pair), FOLDING)
+    assert_same_network(pair, result, random_inputs(pair))
 
 
 def test_a_network_with_open_image_size_takes_any_size(shared: Path) -> None:
@@ -99,7 +98,7 @@ def test_a_network_with_open_image_size_takes_any_size(shared: Path) -> None:
     assert operator_counts(result.predict_net)["armnet.FusedConv"] == 38
     for size in ((32, 32), (64, 96), (1, 1)):
         feed = {pair.inputs[0].name: np.random.default_rng(0).random((1, 3, *size), np.float32)}
-        assert_same_numbers(pair, result, feed, FOLDING)
+        assert_same_network(pair, result, feed)
 
 
 def test_a_net_whose_weights_are_missing_is_optimised_as_far_as_possible(shared: Path) -> None:

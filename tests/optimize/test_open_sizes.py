@@ -23,7 +23,7 @@ from tests.optimize.nets import assert_same_numbers, numbers, pair_of, pair_of_n
 from tests.support.random_nets import DATA_DEPENDENT, KINDS, RandomNet, random_nets
 
 RANDOM = np.random.default_rng(11)
-ROUNDING = 3e-5  # relative to the largest output: folding rounds differently
+ROUNDING = {"terms": 100, "layers": 6}  # folding rounds differently
 AGNOSTIC = [
     *DATA_DEPENDENT,
     kinds.activated_parts,
@@ -74,7 +74,7 @@ def test_an_example_fixes_no_number_of_channels() -> None:
     pair = pair_of('net "": x, two, three -> y\n Mul(x, two) -> a\n Add(a, three) -> y', weights, {"x": ("n", "t", 8)})
     result = optimize(pair, shapes={"x": (1, 20, 8)})
     for shape in ((1, 20, 8), (1, 33, 8), (3, 1, 8)):
-        assert_same_numbers(pair, result, {"x": numbers_of(*shape)}, ROUNDING)
+        assert_same_numbers(pair, result, {"x": numbers_of(*shape)}, **ROUNDING)
 
 
 @pytest.mark.parametrize("examples", [{}, {"x": (1, 20, 8)}])
@@ -108,7 +108,7 @@ def test_a_batch_of_no_elements_has_no_first_element(rest: str, examples: Dict[s
     assert Program.of(pair, examples=examples).dims("head") == (None, 3)
     result = optimize(pair, shapes=examples)
     for count in (0, 1, 2):
-        assert_same_numbers(pair, result, {"x": numbers_of(count, 3)}, ROUNDING)
+        assert_same_numbers(pair, result, {"x": numbers_of(count, 3)}, **ROUNDING)
 
 
 @pytest.mark.parametrize("examples", [{}, {"x": (2, 4, 5, 5), "z": (2, 4, 5, 5)}])
@@ -119,7 +119,7 @@ def test_inputs_that_may_differ_do_not_count_as_the_same_shape(examples: Dict[st
     assert operator_counts(optimize(pair_of(net, weights, bound)).predict_net) == {"armnet.FusedConv": 1}
     pair = pair_of(net, weights, free)
     feeds = {"x": numbers_of(1, 4, 5, 5), "z": numbers_of(3, 4, 5, 5)}
-    assert_same_numbers(pair, optimize(pair, shapes=examples), feeds, ROUNDING)
+    assert_same_numbers(pair, optimize(pair, shapes=examples), feeds, **ROUNDING)
 
 
 def test_the_number_of_dimensions_may_depend_on_an_open_size() -> None:
@@ -127,7 +127,7 @@ def test_the_number_of_dimensions_may_depend_on_an_open_size() -> None:
     pair = pair_of(net, shapes={"x": ("n", 2, 3)})
     result = optimize(pair)
     for count in (1, 2):
-        assert_same_numbers(pair, result, {"x": numbers_of(count, 2, 3)}, 0)
+        assert_same_numbers(pair, result, {"x": numbers_of(count, 2, 3)})
 
 
 def test_examples_must_agree_on_a_dimension() -> None:
@@ -170,12 +170,12 @@ def test_random_nets_optimised_for_one_shape_run_with_others() -> None:
         declared, others = data.draw(opened(drawn.shape))
         pair = pair_of_net(drawn.net, drawn.weights, {} if declared is None else {"x": declared})
         result = optimize(pair, shapes={"x": drawn.shape} if with_example else None)
-        assert_same_numbers(pair, result, drawn.feed(), ROUNDING)
+        assert_same_numbers(pair, result, drawn.feed(), **ROUNDING)
         for shape in others:
             feeds = drawn._replace(shape=shape).feed()  # type: ignore[arg-type]
             if runs(pair, feeds):
                 ran += shape != drawn.shape
-                assert_same_numbers(pair, result, feeds, ROUNDING)
+                assert_same_numbers(pair, result, feeds, **ROUNDING)
 
     check()
     assert ran >= 50, f"only {ran} runs with shapes other than the example"
@@ -191,4 +191,4 @@ def test_the_name_of_a_size_may_be_a_sum() -> None:
         result = optimize(pair)
         assert operator_counts(result.predict_net) == {"Concat": 1, "Add": 1, "FCTransposed": 1}
         feed = {"x": numbers_of(1, 1, 4), "past": numbers_of(1, 5, 4), "mask": numbers_of(1, 6, 1)}
-        assert_same_numbers(pair, result, feed, ROUNDING)
+        assert_same_numbers(pair, result, feed, **ROUNDING)

@@ -45,4 +45,4 @@ def test_other_products_stay(product: str) -> None:
 
 
 def test_random_nets_compute_the_same() -> None:
-    assert_keeps_numbers([PASS], [gating], tolerance=1e-6)
+    assert_keeps_numbers([PASS], [gating], terms=1)

@@ -37,7 +37,7 @@ THEN = "-> t\n Relu(x) -> a\n Sigmoid(a) -> t"
 def test_only_the_branch_that_runs_is_left(condition: str, first: str, second: str, wanted: List[str]) -> None:
     outcome = applied(PASS, net(condition, first, second, results="y, a"), WEIGHTS, SHAPES)
     assert outcome.text == wanted
-    assert_same_numbers(outcome.before, outcome.after, {"x": X}, 0)
+    assert_same_numbers(outcome.before, outcome.after, {"x": X})
 
 
 def test_conditions_may_follow_from_shapes() -> None:
@@ -52,7 +52,7 @@ def test_conditions_may_follow_from_shapes() -> None:
 def test_what_is_written_twice_is_the_last() -> None:
     outcome = applied(PASS, net("yes", "-> t\n Relu(x) -> t\n Sigmoid(x) -> t", "-> x"), WEIGHTS, SHAPES)
     assert outcome.report.steps
-    assert_same_numbers(outcome.before, outcome.after, {"x": X}, 0)
+    assert_same_numbers(outcome.before, outcome.after, {"x": X})
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_one_weight_takes_the_place_of_all_that_makes_it(rows: Any, unread: List
     assert outcome.weight("floats").tolist() == [0, 1, 2, 3]
     assert len(outcome.report.steps) == 1
     x = np.random.default_rng(1).standard_normal((2, 4)).astype(np.float32)
-    assert_same_numbers(outcome.before, outcome.after, {"x": x}, 0)
+    assert_same_numbers(outcome.before, outcome.after, {"x": x})
 
 
 def test_what_follows_from_open_sizes_stays() -> None:
@@ -67,7 +67,7 @@ def test_behind_a_loop_nothing_computes_with_sizes() -> None:
     assert [op.full_type for op in result.predict_net.op] == ["Concat", "onnx.Mul"]
     x = np.random.default_rng(2).standard_normal((2, 3)).astype(np.float32)
     for each in (result, optimize(pair)):
-        assert_same_numbers(pair, each, {"x": x}, 0)
+        assert_same_numbers(pair, each, {"x": x})
 
 
 def test_random_nets_compute_the_same() -> None:

@@ -92,4 +92,4 @@ def test_nothing_is_fused_if_shapes_are_not_known() -> None:
 
 
 def test_random_nets_compute_the_same() -> None:
-    assert_keeps_numbers([PASS], [residual], tolerance=1e-6, examples=100)
+    assert_keeps_numbers([PASS], [residual], terms=1, examples=100)
