@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from runtime_arm.errors import UsageError
 from runtime_arm.netdef import Array
 from tests.training.nets import linear
@@ -107,7 +108,7 @@ def trained(solver: Solver) -> Any:
 
 def check(solver: Solver, expected: Any) -> None:
     for actual, wanted in zip(trained(solver), expected):
-        np.testing.assert_allclose(actual, wanted, atol=2e-5)
+        assert_close(actual, wanted.astype(np.float32), terms=8, amplification=STEPS)
 
 
 @pytest.mark.parametrize("name", RULES)

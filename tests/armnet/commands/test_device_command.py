@@ -21,6 +21,7 @@ from device_tests.host.counting.regions import counting_plugin
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
 from device_tests.host.targets.factory import known_targets
+from device_tests.suite.tolerance import assert_network_close
 from exporter.bundle.pack import pack
 from runtime_arm import Pair
 from tests.support.commands import Armnet, refused
@@ -116,7 +117,7 @@ def test_a_network_gives_the_same_outputs_on_a_target_as_here(
     assert (answer["command"], answer["target"]) == ("device run", target)
     assert [run["top"][0]["label"] for run in answer["runs"]] == [path.stem.split("_")[1] for path in PICTURES]
     here, there = (np.load(tmp_path / name)["probabilities"] for name in ("here.npz", "there.npz"))
-    np.testing.assert_allclose(there, here, rtol=0, atol=1e-5)
+    assert_network_close(there, here)
 
 
 def test_a_bundle_runs_on_a_target(armnet: Armnet, target: str, bundle: Path) -> None:

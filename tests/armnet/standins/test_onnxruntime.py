@@ -15,6 +15,7 @@ import pytest
 import armnet.standins.onnxruntime as ort
 from armnet.standins import notes
 from armnet.standins.onnxruntime.capi import onnxruntime_pybind11_state as capi
+from device_tests.suite.tolerance import assert_network_close
 from tests.support.paths import DEMO
 
 DIGITS = DEMO / "digits.onnx"
@@ -80,9 +81,7 @@ def test_without_optimisation_the_answers_are_the_same(session: Any, images: Any
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     plain = ort.InferenceSession(DIGITS, options)
-    np.testing.assert_allclose(
-        plain.run(None, {"image": images})[0], session.run(None, {"image": images})[0], rtol=1e-4, atol=1e-6
-    )
+    assert_network_close(plain.run(None, {"image": images})[0], session.run(None, {"image": images})[0])
 
 
 def test_other_providers_give_way_to_the_processor() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from armnet.__main__ import main
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.compare.original_run import run_original
 from optimize import optimize
@@ -155,7 +156,7 @@ def test_the_reference_kernels_run(caffe_files: Tuple[str, str], tmp_path: Path)
     x = RANDOM.standard_normal((1, 3, 9, 9)).astype(np.float32)
     seen = {one.blob: one.value for one in run_original([tmp_path / "pair"], {"x": x}).blobs}
     with Predictor(pair, threads=1) as predictor:
-        np.testing.assert_allclose(seen["p"], predictor.run([x])["p"], rtol=1e-5, atol=1e-5)
+        assert_close(predictor.run([x])["p"], seen["p"], terms=3 * 3 * 3)
 
 
 def test_files_of_no_format_are_refused() -> None:

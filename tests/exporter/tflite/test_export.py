@@ -9,6 +9,7 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_close
 from exporter import export
 from exporter.support import Support, support
 from runtime_arm import Predictor
@@ -17,6 +18,7 @@ from runtime_arm.pair.pair import Pair
 from tests.support.tflite_models import Model, Sparsity, ours, reference
 
 pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+TERMS = 1024  # of the longest sum here
 _rng = np.random.default_rng(4)
 
 
@@ -31,8 +33,7 @@ def exported(folder: Path, data: bytes, **options: Any) -> Pair:
 
 def assert_agrees(folder: Path, data: bytes, feeds: Dict[str, Any]) -> None:
     for result, wanted in zip(ours(folder, data, feeds), reference(data, feeds)):
-        assert result.shape == wanted.shape
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+        assert_close(result, wanted, terms=TERMS)
 
 
 def test_names_and_order_of_inputs_and_outputs_are_kept(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_sparse_weights_are_expanded(
     model.operator("FULLY_CONNECTED", [x, w, -1], [y], "FullyConnectedOptions")
     values = floats(2, weights.shape[1])
     (result,) = ours(tmp_path, model.to_bytes([y]), {"x": values})
-    np.testing.assert_allclose(result, values @ weights.T, rtol=1e-6)
+    assert_close(result, values @ weights.T, terms=weights.shape[1])
 
 
 def half_precision() -> bytes:

@@ -260,7 +260,7 @@ def test_a_node_of_onnx_and_back(case: Any) -> None:
         if isinstance(wanted, np.ndarray):
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
             if wanted.dtype.kind == "f" and case.name not in RANDOM:
-                np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-4)
+                assert_close(result, wanted, terms=caffe2_goldens.TERMS)
 
 
 RANDOM = (

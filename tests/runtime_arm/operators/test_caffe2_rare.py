@@ -7,6 +7,7 @@ from typing import Any, Dict
 import numpy as np
 import pytest
 
+from device_tests.suite.tolerance import assert_each_close
 from optimize.gradients import add_gradient_operators
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.workspace import Workspace
@@ -169,13 +170,13 @@ def test_they_compute_what_caffe2_does(case: Case) -> None:
     for name, wanted in case.results.items():
         found = workspace.fetch(name)
         assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), name
-        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-7)
+        assert_each_close(found, wanted, terms=64)
 
 
 def test_the_gradient_of_a_ranking_is_its_slopes_times_that_of_the_session() -> None:
     net, gradients = add_gradient_operators(parse_net("LambdaRankNdcg(y, r, l) -> e, d"), {"e": "de"})
     found = run(net, {**RANKED, "de": f32(0.5, 2)}).fetch(str(gradients["y"]))
-    np.testing.assert_allclose(found, SLOPES * f32(0.5, 0.5, 0.5, 2, 2), rtol=2e-6)
+    assert_each_close(found, SLOPES * f32(0.5, 0.5, 0.5, 2, 2), terms=64)
 
 
 def test_a_dot_product_of_rows_without_elements_has_a_gradient() -> None:

@@ -95,9 +95,9 @@ def test_a_sequence_goes_on_in_the_next_pass(type: str) -> None:
     for step in range(4):
         steps.append(net.forward(x=x[step : step + 1], going=going[step : step + 1])["y"])
         net.reshape()
-    np.testing.assert_allclose(np.concatenate(steps), whole, rtol=1e-6)
+    assert_close(np.concatenate(steps), whole, terms=3 + 5)
     beginning = net.forward(x=x[:1], going=np.zeros((1, 2)))["y"]
-    np.testing.assert_allclose(beginning, whole[:1], rtol=1e-6)
+    assert_close(beginning, whole[:1], terms=3 + 5)
     assert net.forward(x=x[:, :1], going=going[:, :1])["y"].shape == (4, 1, 5)
 
 
@@ -151,7 +151,7 @@ def test_rows_of_sub_batches_follow_each_other() -> None:
     whole.step(batch(8))
     parts.step(batch(8))
     for one, other in zip(whole.net.params["fc"], parts.net.params["fc"]):
-        np.testing.assert_allclose(one.data, other.data, atol=1e-6)
+        assert_close(one.data, other.data, terms=8)
 
 
 def test_a_snapshot_goes_on_bit_for_bit() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from device_tests.suite.kernels import assert_engines_match_reference, run_kernel, supporting_engines
-from device_tests.suite.tolerance import HYBRID_STATE
+from device_tests.suite.tolerance import HYBRID_STATE, assert_close
 from runtime_arm.errors import ShapeError
 from runtime_arm.netdef import OperatorDef
 from runtime_arm.operators.recurrent.microsoft import rounded
@@ -51,7 +51,7 @@ def test_dynamic_quantize_lstm(seed: int) -> None:
     """One sequence: of several, onnxruntime rounds the hidden states together or apart, as its threads have it."""
     op, operands = layer(Draws(seed), 1)
     for actual, expected in zip(run_kernel(op, operands), onnxruntime_outputs(op, operands, [np.float32] * 3)):
-        np.testing.assert_allclose(actual, expected, atol=1e-5)
+        assert_close(actual, expected, terms=16, amplification=RECURRENCE)
 
 
 @pytest.mark.parametrize("seed", range(8))
