@@ -134,7 +134,7 @@ def test_yunet() -> None:
     scale = max(picture.size) / 320
     same(found, [(x * scale, y * scale, (x + w) * scale, (y + h) * scale) for x, y, w, h in faces[:, :4]], picture.size)
     eyes = sorted(face.points[0] for face in found)
-    np.testing.assert_allclose(eyes, sorted(map(tuple, faces[:, 4:6] * scale)), atol=1.0)
+    np.testing.assert_allclose(eyes, sorted(map(tuple, faces[:, 4:6] * scale)), atol=1.0)  # pixels
 
 
 def test_blazeface() -> None:

@@ -53,7 +53,7 @@ def found_one(result: Boxes, label: Optional[str] = "bee", score: float = 0.9) -
     """Asserts that the only box is the one wanted."""
     assert len(result) == 1, result
     assert result[0].label == label
-    assert result[0].score == pytest.approx(score, abs=0.02)
+    assert result[0].score == pytest.approx(score, abs=0.02)  # bytes
     assert intersection_over_union(np.asarray(result[0].box), np.asarray([WANTED]))[0] > 0.98, result[0]
 
 
@@ -156,7 +156,7 @@ def test_retinaface() -> None:
     result = answer(outputs)
     assert isinstance(result, Faces)
     found_one(result, "face")
-    np.testing.assert_allclose(result[0].points, [((20 + 84) / 2, (24 + 72) / 2)] * 5, atol=0.5)
+    np.testing.assert_allclose(result[0].points, [((20 + 84) / 2, (24 + 72) / 2)] * 5, atol=0.5)  # pixels
 
 
 def test_ssd_with_anchors() -> None:

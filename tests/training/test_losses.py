@@ -116,7 +116,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_formula(name: str) -> None:
         step = np.zeros(X.shape)
         step[index] = 1e-5
         expected[index] = (formula(X + step) - formula(X - step)) / 2e-5
-    np.testing.assert_allclose(gradient, expected, atol=2e-5)
+    np.testing.assert_allclose(gradient, expected, atol=2e-5)  # differences
 
 
 @pytest.mark.parametrize(("loss", "activation"), [(Softmax(), "Softmax"), (SigmoidCrossEntropy(), "Sigmoid")])

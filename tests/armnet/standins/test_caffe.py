@@ -239,7 +239,7 @@ def test_pictures_are_resized_between_their_pixels_centres(size: Any, channels: 
     found = io.resize_image(picture, size)
     expected = cv2.resize(picture, size[::-1], interpolation=cv2.INTER_LINEAR).reshape(found.shape)
     inside = tuple(slice(margin, -margin or None) for margin in (size[0] // 12, size[1] // 15))
-    np.testing.assert_allclose(found[inside], expected[inside], atol=1e-5)
+    np.testing.assert_allclose(found[inside], expected[inside], atol=1e-5)  # coordinates
 
 
 def test_what_has_other_channels_is_resized_from_corner_to_corner() -> None:

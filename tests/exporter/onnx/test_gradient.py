@@ -54,7 +54,7 @@ def test_gradients_are_those_of_differences() -> None:
                 moved = x.astype(np.float64)
                 moved[place] += shift
                 shifts.append(total({**feeds, name: moved}))
-            assert found[f"of_{name}"][place] == pytest.approx((shifts[0] - shifts[1]) / 2e-4, abs=1e-4)
+            assert found[f"of_{name}"][place] == pytest.approx((shifts[0] - shifts[1]) / 2e-4, abs=1e-4)  # differences
 
 
 def test_what_zs_names_stays_constant() -> None:

@@ -218,7 +218,7 @@ def test_a_picture_is_transformed(tmp_path: Path, version: int) -> None:
     )
     (y,) = results(tmp_path, "TransformTensorBilinear", [x, matrix[np.newaxis]], given, version=version)
     assert 0 < int((wanted == 0).sum()) < wanted.size
-    np.testing.assert_allclose(y, wanted, atol=2e-5)
+    np.testing.assert_allclose(y, wanted, atol=2e-5)  # coordinates
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])

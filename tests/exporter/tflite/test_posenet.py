@@ -81,7 +81,7 @@ def test_people_are_found_in_the_order_of_their_scores(tmp_path: Path) -> None:
     assert count.tolist() == [3]
     assert (places.shape, scores.shape, totals.shape) == ((1, 4, 17, 2), (1, 4, 17), (1, 4))
     for slot, person in enumerate(ORDER):
-        np.testing.assert_allclose(places[0, slot], PEOPLE[person] * STRIDE, atol=0.05)
+        np.testing.assert_allclose(places[0, slot], PEOPLE[person] * STRIDE, atol=0.05)  # pixels
         assert (np.abs(scores[0, slot] - sigmoid(ODDS[person])) < 0.1).all()
         assert_each_close(totals[0, slot], scores[0, slot].mean(), terms=17)
     assert not places[0, 3].any()
@@ -114,7 +114,7 @@ def test_maps_of_integers(tmp_path: Path) -> None:
     places, _, _, count = decoded(tmp_path, whole, given)
     assert count.tolist() == [3]
     for slot, person in enumerate(ORDER):
-        np.testing.assert_allclose(places[0, slot], PEOPLE[person] * STRIDE, atol=2 * max(scales))
+        np.testing.assert_allclose(places[0, slot], PEOPLE[person] * STRIDE, atol=2 * max(scales))  # steps
 
 
 def test_masks(tmp_path: Path) -> None:

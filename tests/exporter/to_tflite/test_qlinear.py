@@ -139,7 +139,7 @@ def assert_a_step_away(case: Case, dtype: str, most: float) -> None:
         wanted = np.asarray(predictor.run({"x": x})["y"])
     found = run_written(pair, {"x": x})[1]["y"]
     assert len(np.unique(wanted)) >= 4  # it does not saturate
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1.01 * scale[0])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1.01 * scale[0])  # step
     assert np.mean(np.abs(found - wanted) > 0.5 * scale[0]) < most
 
 

@@ -33,8 +33,8 @@ def written(samples: np.ndarray, rate: int, width: int = 2, channels: int = 1) -
 def test_integers_of_every_width_are_read(width: int, tmp_path: Path) -> None:
     samples = tone(16000, 440)
     (tmp_path / "tone.wav").write_bytes(written(samples, 16000, width))
-    np.testing.assert_allclose(read_sound(tmp_path / "tone.wav", 16000), samples, atol=0.02)
-    np.testing.assert_allclose(read_sound(written(samples, 16000, width), 16000), samples, atol=0.02)
+    np.testing.assert_allclose(read_sound(tmp_path / "tone.wav", 16000), samples, atol=0.02)  # bytes
+    np.testing.assert_allclose(read_sound(written(samples, 16000, width), 16000), samples, atol=0.02)  # bytes
 
 
 def test_channels_are_averaged_and_arrays_taken() -> None:
@@ -49,7 +49,7 @@ def test_channels_are_averaged_and_arrays_taken() -> None:
 def test_a_tone_keeps_its_pitch_and_loudness_at_another_rate(rate: int) -> None:
     ours, wanted = resampled(tone(rate, 440), rate, 16000), tone(16000, 440)
     middle = slice(500, 7000)
-    np.testing.assert_allclose(ours[middle], wanted[middle], atol=0.02)
+    np.testing.assert_allclose(ours[middle], wanted[middle], atol=0.02)  # filter
 
 
 def test_what_a_lower_rate_cannot_carry_is_silent() -> None:

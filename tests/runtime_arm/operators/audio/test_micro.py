@@ -237,12 +237,14 @@ def test_logarithms() -> None:
     x = np.array([0, 1, 2, 3, 1000, 65535, 65536, 12345678, 2**31, 2**32 - 1], np.uint32)
     (y,) = ran("SignalFilterBankLog", [x], input_correction_bits=0, output_scale=1600)
     exact = np.minimum(np.log(np.maximum(x, 1)) * 1600, 32767)
-    np.testing.assert_allclose(y, exact, atol=4)
+    np.testing.assert_allclose(y, exact, atol=4)  # table
     assert y[[0, 1]].tolist() == [0, 0]
     assert y[2] == (1600 * 45426 + 32768) >> 16
     (shifted,) = ran("SignalFilterBankLog", [x], input_correction_bits=3, output_scale=64)
     wrapped_ = (x.astype(np.uint64) << np.uint64(3)) % 2**32
-    np.testing.assert_allclose(shifted, np.where(wrapped_ > 1, np.log(np.maximum(wrapped_, 1)) * 64, 0), atol=1)
+    np.testing.assert_allclose(
+        shifted, np.where(wrapped_ > 1, np.log(np.maximum(wrapped_, 1)) * 64, 0), atol=1
+    )  # table
 
 
 @pytest.mark.parametrize(

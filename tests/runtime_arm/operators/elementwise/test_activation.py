@@ -147,4 +147,4 @@ def test_the_error_function_saturates(type: str) -> None:
     op = onnx(type, "x", "y")
     for sign in (1, -1):
         (y,), (expected,) = (run_kernel(op, [sign * x], engine) for engine in ("NUMPY", "REFERENCE"))
-        np.testing.assert_allclose(y, expected, rtol=1e-6, atol=2e-6)
+        assert_close(y, expected, magnitude=np.maximum(np.abs(expected), 4))  # X erf(X) cancels below 4

@@ -80,7 +80,7 @@ def test_the_gradient_is_that_of_finite_differences(adds: bool, is_test: int) ->
             up = run_kernel(op, step)[0]
             step[at][index] -= 2e-6
             expected[index] = ((up - run_kernel(op, step)[0]) * dy).sum() / 2e-6
-        np.testing.assert_allclose(gradient, expected, atol=1e-6)
+        np.testing.assert_allclose(gradient, expected, atol=1e-6)  # differences
 
 
 @pytest.mark.parametrize("shape", SHAPES)
