@@ -130,7 +130,7 @@ class OnTarget:
 
     def _read(self, sent: _Sent, outputs: Dict[str, Any]) -> Answer:
         if sent.prepared is None:
-            return self._model.answer_heard(outputs, self._options)
+            return self._model.answer_sound(outputs, self._options)
         answers = self._model.answers_from(outputs, sent.prepared, self._options)
         if len(answers) != 1:
             raise FeedError(f"one example gives {len(answers)} answers")

@@ -10,8 +10,8 @@ from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
 from armnet.evaluation.hearing import HeardMeasure
 from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
-from runtime_arm.app.hearing import is_sound
 from runtime_arm.app.pictures import is_picture
+from runtime_arm.app.sounds import is_sound
 from runtime_arm.errors import UsageError
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ def by_place(arrays: Mapping[str, Any]) -> Dict[int, Dict[str, Any]]:
 def main(count: int, threads: int) -> None:
     """Answers the examples one after the other."""
     import runtime_arm
-    from runtime_arm.app.hearing import windows_heard
     from runtime_arm.app.outputs import plain
+    from runtime_arm.app.sounds import answer_windows
     from runtime_arm.errors import ArmnetError
 
     outputs: Dict[str, Any] = {}
@@ -41,7 +41,7 @@ def main(count: int, threads: int) -> None:
         for place in range(count):
             try:
                 sound = "sound" in model.entry and set(given[place]) == {WAVE}
-                found = windows_heard(model, given[place][WAVE]) if sound else model.run(given[place])
+                found = answer_windows(model, given[place][WAVE]) if sound else model.run(given[place])
             except ArmnetError as error:
                 errors[str(place)] = str(error)
                 continue

@@ -15,8 +15,8 @@ from armnet.teaching import target_program
 from device_tests.host.suite_run import pair_files, runtime_files
 from device_tests.host.targets.factory import target_of
 from device_tests.host.targets.target import TIMEOUT, Target
-from runtime_arm.app.hearing import read_sound
 from runtime_arm.app.model import Model
+from runtime_arm.app.sounds import read_sound
 from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.features import Extractor, Progress, Views
 from runtime_arm.app.teaching.head import Epoch, Head

@@ -24,11 +24,11 @@ from runtime_arm.app.answer import Answer, Options, Outputs, Prepared
 from runtime_arm.app.default_preprocessing import default_rule
 from runtime_arm.app.evidence import facts_of
 from runtime_arm.app.finite import require_finite
-from runtime_arm.app.hearing import is_sound, read_sound, step_of, windows_heard
 from runtime_arm.app.inputs import read_npy, read_npz
 from runtime_arm.app.labels import fitting, read_labels
 from runtime_arm.app.pictures import open_picture, prepare
 from runtime_arm.app.rules import VALUES, Rule, check_rule, fed, layout_for, read_rule, require_size, size_for
+from runtime_arm.app.sounds import answer_windows, is_sound, read_sound, step_of
 from runtime_arm.errors import FeedError, UsageError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.files import checked_path
@@ -127,7 +127,7 @@ class Model:
         if arrays is not None:
             return self._of_arrays(arrays, options)
         if "sound" in self.entry:
-            return [self.answer_heard(windows_heard(self, self.wave_of(x, rate)), options)]
+            return [self.answer_sound(answer_windows(self, self.wave_of(x, rate)), options)]
         if isinstance(x, (str, os.PathLike)) and is_sound(x):
             raise FeedError(
                 f"{os.fspath(x)}: a sound, but the net is not known to take one; it takes {self._inputs()}. "
@@ -152,8 +152,8 @@ class Model:
         self._tell_once(f"fed: {sound['rate']} samples a second, windows of {sound['window']}{features}")
         return read_sound(x, int(sound["rate"]), rate)
 
-    def answer_heard(self, outputs: Outputs, options: Options) -> Answer:
-        """The answer that the outputs of ``windows_heard`` hold."""
+    def answer_sound(self, outputs: Outputs, options: Options) -> Answer:
+        """The answer that the outputs of ``answer_windows`` hold."""
         with self._blamed(None):
             parameters = {**self.entry, "step": step_of(self.entry["sound"])}
             require_finite(outputs)

@@ -7,9 +7,9 @@ import os
 import sys
 from typing import Any, Dict, Iterator, Optional, Sequence
 
-from runtime_arm.app.hearing import SUFFIXES as SOUNDS
 from runtime_arm.app.inputs import named, read_npy, read_npz
 from runtime_arm.app.pictures import SUFFIXES
+from runtime_arm.app.sounds import SUFFIXES as SOUNDS
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageError, first_line
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.records import NamedTuple

@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from runtime_arm.app.hearing import read_sound, windows_heard
 from runtime_arm.app.inputs import read_npy
 from runtime_arm.app.model import Model
 from runtime_arm.app.pictures import open_picture
+from runtime_arm.app.sounds import answer_windows, read_sound
 from runtime_arm.app.teaching.augment import varied
 from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.cutting import VECTOR, sound_of
@@ -115,13 +115,13 @@ def seen(runner: Model, views: Sequence[Mapping[str, Any]]) -> Views:
 
 def heard(runner: Model, sound: Mapping[str, Any], decoder: Decoder, wave: Array) -> Views:
     """The features of a sound: the mean over its windows, and WINDOWS of them."""
-    windows = windows_heard(_Hearing(runner, sound, decoder), wave)[VECTOR][0]
+    windows = answer_windows(_SoundRunner(runner, sound, decoder), wave)[VECTOR][0]
     chosen = np.linspace(0, len(windows) - 1, WINDOWS).astype(int)
     return {VECTOR: np.concatenate([windows.mean(0, keepdims=True), windows[chosen]]).astype(np.float32)}
 
 
-class _Hearing:
-    """A part of a net as ``windows_heard`` asks it: with the windows and the features of the whole."""
+class _SoundRunner:
+    """A part of a net as ``answer_windows`` asks it: with the windows and the features of the whole."""
 
     def __init__(self, runner: Model, sound: Mapping[str, Any], decoder: Decoder):
         self.pair, self.rule, self.input, self.predictor = runner.pair, runner.rule, runner.input, runner.predictor

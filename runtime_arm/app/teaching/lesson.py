@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from runtime_arm.app.hearing import is_sound
 from runtime_arm.app.model import Model
+from runtime_arm.app.sounds import is_sound
 from runtime_arm.app.teaching.cutting import Cut, sound_of, with_head
 from runtime_arm.app.teaching.features import Extractor, Features, features_of
 from runtime_arm.app.teaching.head import Epoch, Head, train_head

@@ -7,8 +7,8 @@ from typing import Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
-from runtime_arm.app.hearing import is_sound
 from runtime_arm.app.pictures import is_picture
+from runtime_arm.app.sounds import is_sound
 from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath
 from runtime_arm.netdef import Array

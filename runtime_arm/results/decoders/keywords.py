@@ -1,7 +1,7 @@
 """Nets that classify each window of a sound: words, instruments, noises.
 
 Output: (1, classes) for a window, or (windows, classes). Parameters: ``scores`` as for classes; ``sound``, how a sound
-is cut into windows (``runtime_arm.app.hearing``); ``silence``, labels that are no event.
+is cut into windows (``runtime_arm.app.sounds``); ``silence``, labels that are no event.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Silero VAD: the probability of speech in each window of a sound, with a state from window to window.
 
 The net takes 512 samples at 16 kHz, preceded by the last 64 samples. Inputs: input, sr, and the state (state, or h and
-c); outputs: the probability and the new state. ``runtime_arm.app.hearing`` feeds it.
+c); outputs: the probability and the new state. ``runtime_arm.app.sounds`` feeds it.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def step_of(sound: Mapping[str, Any]) -> float:
     return _count(sound, "hop", _count(sound, "window", None)) / int(sound["rate"])
 
 
-def windows_heard(model: Net, wave_form: Array) -> Dict[str, Array]:
+def answer_windows(model: Net, wave_form: Array) -> Dict[str, Array]:
     """The net's outputs for each window of a sound: the entry's outputs (1, windows, ...).
 
     The last window is filled up with silence.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime_arm.app.hearing import read_sound, resampled
+from runtime_arm.app.sounds import read_sound, resampled
 from runtime_arm.errors import ArmnetError, FeedError
 
 
