@@ -37,12 +37,12 @@ def data_of(path: AnyPath, model: Model, notice: Callable[[str], None] = lambda 
 
 
 def _readers() -> List[Tuple[Callable[[str], bool], Callable[..., Data]]]:
-    from armnet.evaluation import archive, coco, listed, masks, sorted_folders
+    from armnet.evaluation import archive, coco, file_list, masks, sorted_folders
 
     return [
         (archive.fits, archive.read),
         (coco.fits, coco.read),
-        (listed.fits, listed.read),
+        (file_list.fits, file_list.read),
         (masks.fits, masks.read),
         (sorted_folders.fits, sorted_folders.read),
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
-from armnet.evaluation.hearing import HeardMeasure
+from armnet.evaluation.text_measures import LabelMeasure
 from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
 from runtime_arm.app.pictures import is_picture
 from runtime_arm.app.sounds import is_sound
@@ -35,7 +35,7 @@ def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     as_classifier(model, notice)
     if model.decoder.kind == "sound events":
         examples = [Example(_named(file, path), os.fspath(file), name) for name in files for file in files[name]]
-        measure: Any = HeardMeasure(model_labels(model), list(files), path)
+        measure: Any = LabelMeasure(model_labels(model), list(files), path)
     else:
         labels = model_labels(model)
         numbers = class_numbers(list(files), labels, model_count(model), path)

@@ -19,8 +19,8 @@ pytest.importorskip("PIL", reason="pictures need Pillow")
 from PIL import Image
 
 import armnet
-from armnet.evaluation.hearing import distance
 from armnet.evaluation.page import render
+from armnet.evaluation.text_measures import distance
 from tests.support.scripted_nets import detections, scripted_net
 
 WIDTH, HEIGHT = 128, 96

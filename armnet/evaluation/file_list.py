@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Tuple
 
 from armnet.evaluation.classification import ClassMeasure
 from armnet.evaluation.example import Data, Example, stamp
-from armnet.evaluation.hearing import HeardMeasure, TextMeasure
+from armnet.evaluation.text_measures import LabelMeasure, TextMeasure
 from armnet.evaluation.truths import as_classifier, class_numbers, model_count, model_labels
 from runtime_arm.errors import FeedError, UsageError
 
@@ -35,7 +35,7 @@ def read(path: str, model: Model, notice: Callable[[str], None]) -> Data:
     words = [word for _, word in rows]
     truths: List[Any] = words
     if kind == "sound events":
-        measure: Any = HeardMeasure(model_labels(model), words, path)
+        measure: Any = LabelMeasure(model_labels(model), words, path)
     elif kind == "text":
         measure = TextMeasure()
     elif kind == "classes":

@@ -16,7 +16,7 @@ _NOTHINGS = {"", NOTHING, "none", "silence", "unknown", "noise", "background", "
 SPEECH = "speech"  # what a net without labels hears
 
 
-class HeardMeasure:
+class LabelMeasure:
     """Counts sounds whose truth is a label; the event that lasts longest is the answer.
 
     Words such as "silence", "unknown" or "noise" stand for no event at all.
