@@ -136,10 +136,10 @@ def _places(args: argparse.Namespace, model: Any, options: Any) -> List[Any]:
     """Where the examples are answered: here or on a cluster, by other runtimes, on targets."""
     from pathlib import Path
 
-    from armnet.evaluation.place import Here, by_another_runtime
+    from armnet.evaluation.place import LocalPlace, by_another_runtime
     from armnet.other_runtimes import Original, open_session
 
-    places: List[Any] = [Here(model, options)]
+    places: List[Any] = [LocalPlace(model, options)]
     if args.scheduler:
         from armnet.evaluation.cluster import Cluster
 

@@ -119,11 +119,11 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _place(args: argparse.Namespace) -> Iterator[Any]:
     """Where features are computed and the head is trained: here, or on a target."""
-    from runtime_arm.app.teaching.lesson import Here
+    from runtime_arm.app.teaching.lesson import LocalTeaching
     from runtime_arm.errors import UsageError
 
     if args.on is None:
-        yield Here()
+        yield LocalTeaching()
         return
     if args.fine_tune is not None:
         raise UsageError("--fine-tune needs the training package, which no target has: leave out --on, or --fine-tune")

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from armnet.evaluation.example import Example, Finding
 from armnet.evaluation.journal import fingerprint
-from armnet.evaluation.place import Answered, Here, self_contained
+from armnet.evaluation.place import Answered, LocalPlace, self_contained
 from runtime_arm.app.answer import Options
 from runtime_arm.app.model import Model
 from runtime_arm.errors import ArmnetError, FeedError, MissingDependency, UsageError, WorkerError, first_line
@@ -150,7 +150,7 @@ def answer_chunk(recipe: Recipe, chunk: Sequence[Loaded]) -> List[Tuple[int, Fin
                 model.close()
             _opened.clear()
             _opened[recipe.key] = Model(recipe.pair, threads=1, notice=lambda text: None)
-        place = Here(_opened[recipe.key], recipe.options)
+        place = LocalPlace(_opened[recipe.key], recipe.options)
         examples = [Example("", value, None) for _, value in chunk]
         found = place.findings(examples, range(len(chunk)))
         return [(chunk[at][0], finding) for at, finding in found]

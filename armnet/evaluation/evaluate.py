@@ -10,7 +10,7 @@ from armnet.evaluation.data import data_of
 from armnet.evaluation.example import Data, Example, Fault, Finding, Scores
 from armnet.evaluation.findings import differ
 from armnet.evaluation.journal import Journal, fingerprint
-from armnet.evaluation.place import Here, Place, self_contained
+from armnet.evaluation.place import LocalPlace, Place, self_contained
 from runtime_arm.app.answer import Options
 from runtime_arm.app.model import Model
 from runtime_arm.errors import UsageError
@@ -98,7 +98,7 @@ def evaluate(
                 f"the data holds {' or '.join(found.measure.kinds)}, but the model gives {opened.decoder.kind}; "
                 "--task says what its outputs mean"
             )
-        chosen = places or [Here(opened, options_for(found))]
+        chosen = places or [LocalPlace(opened, options_for(found))]
         todo = _spread(len(found.examples), most)
         identity = fingerprint(self_contained(opened))
         results: List[Result] = []

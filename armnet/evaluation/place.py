@@ -29,7 +29,7 @@ class Place(Protocol):
         """The number and the finding of each example, in any order, as they become available."""
 
 
-class Here:
+class LocalPlace:
     """This process."""
 
     def __init__(self, model: Model, options: Options, name: str = "here", keep: Keep = result_of):
@@ -67,7 +67,7 @@ def by_another_runtime(
     name: str,
     options: Options,
     keep: Keep = result_of,
-) -> Here:
+) -> LocalPlace:
     """This process, with another runtime instead of armnet's: inputs are prepared and outputs are read in the same
     way.
     """
@@ -75,7 +75,7 @@ def by_another_runtime(
         raise UsageError("another runtime runs one net; this model has several")
     other = Model(self_contained(model), threads=1, notice=lambda text: None)
     other.infer = infer
-    return Here(other, options, name, keep)
+    return LocalPlace(other, options, name, keep)
 
 
 def self_contained(model: Model) -> Pair:

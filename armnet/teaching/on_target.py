@@ -20,7 +20,7 @@ from runtime_arm.app.sounds import read_sound
 from runtime_arm.app.teaching.clock import Clock
 from runtime_arm.app.teaching.features import Extractor, Progress, Views
 from runtime_arm.app.teaching.head import Epoch, Head
-from runtime_arm.app.teaching.lesson import Here, Known
+from runtime_arm.app.teaching.lesson import Known, LocalTeaching
 from runtime_arm.errors import ArmnetError, MissingDependency, UsageError
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
@@ -29,7 +29,7 @@ MOST_FILES, MOST_BYTES = 16, 1 << 25  # that one program looks at
 _PROGRAM = "teach.py"
 
 
-class OnTarget(Here):
+class OnTarget(LocalTeaching):
     """A target, opened as a context. name: as ``armnet device list`` has it. python: the program to run over ssh;
     timeout: seconds for one program."""
 
@@ -79,7 +79,7 @@ class OnTarget(Here):
 
     def extractor(self, part: Pair, whole: Model, ways: Sequence[str]) -> Extractor:
         self.deploy_pair(part)
-        return _There(self, part, whole, ways)
+        return _RemoteExtractor(self, part, whole, ways)
 
     def head(
         self, known: Known, learned: Array, held: Array, epochs: int, seed: int, progress: Callable[..., None]
@@ -93,7 +93,7 @@ class OnTarget(Here):
         return Head(found["weights"], found["bias"], curve)
 
 
-class _There(Extractor):
+class _RemoteExtractor(Extractor):
     """Lets a target compute the features. They are kept here, under the target's name."""
 
     def __init__(self, place: OnTarget, part: Pair, whole: Model, ways: Sequence[str]):

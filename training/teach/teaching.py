@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Optional, Sequence
 from runtime_arm.app.evidence import with_result
 from runtime_arm.app.model import Model
 from runtime_arm.app.teaching.cutting import sound_of
-from runtime_arm.app.teaching.lesson import Here, Lesson, Progress, remembered, save, taught
+from runtime_arm.app.teaching.lesson import Lesson, LocalTeaching, Progress, remembered, save, taught
 from runtime_arm.errors import UsageError
 from runtime_arm.pair.pair import Pair
 from training.teach.cut import cut
@@ -29,7 +29,7 @@ def teach(
     tuning: Optional[Tuning] = None,
     checkpoints: Optional[Path] = None,
     preprocessing: Any = None,
-    place: Here = Here(),  # noqa: B008
+    place: LocalTeaching = LocalTeaching(),  # noqa: B008
     notice: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda text, done, total: None,
 ) -> Lesson:

@@ -84,7 +84,7 @@ class Known(NamedTuple):
         return {"features": self.values, "classes": self.classes, **named}
 
 
-class Here:
+class LocalTeaching:
     """Where features are computed and heads are trained: in this process. ``armnet teach --on`` has another."""
 
     def extractor(self, part: Pair, whole: Model, ways: Sequence[str]) -> Extractor:
@@ -136,7 +136,7 @@ def taught(
     hold_out: float = 0.2,
     epochs: int = 200,
     seed: int = 0,
-    place: Here = Here(),  # noqa: B008
+    place: LocalTeaching = LocalTeaching(),  # noqa: B008
     progress: Progress = lambda text, done, total: None,
 ) -> Lesson:
     """The network with a new head for the classes in ``data``.

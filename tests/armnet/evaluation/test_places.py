@@ -13,7 +13,7 @@ import pytest
 import armnet as package
 from armnet.evaluation import on_target
 from armnet.evaluation.on_target import OnTarget
-from armnet.evaluation.place import Here
+from armnet.evaluation.place import LocalPlace
 from device_tests.host.emulation.cache import EmulationUnavailable
 from device_tests.host.emulation.machine import emulated
 from runtime_arm.app.answer import Options
@@ -94,7 +94,7 @@ def test_a_target_answers_in_several_turns_and_skips_what_is_damaged(
     (tmp_path / "broken.png").write_bytes(b"no picture")
     (tmp_path / "list.tsv").write_text("\n".join([*lines[:5], "shape.npy\t0", "broken.png\t0", *lines[5:]]))
     with package.open(digits) as model:
-        places = [Here(model, Options()), OnTarget("local", model, Options())]
+        places = [LocalPlace(model, Options()), OnTarget("local", model, Options())]
         here, there = package.evaluate(model, tmp_path / "list.tsv", places=places).results
     assert there.findings == here.findings
     assert here.metrics["top1"] == 1.0
