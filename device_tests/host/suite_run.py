@@ -67,12 +67,12 @@ def run_suite(
     """
     target.deploy(files)
 
-    def heard(line: str) -> None:
+    def on_line(line: str) -> None:
         found = PROGRESS.fullmatch(line)
         if found is not None:
             progress(int(found[1]), int(found[2]))
 
-    done = target.run(["-m", "device_tests.suite", *(["-k", select] if select else [])], timeout, heard)
+    done = target.run(["-m", "device_tests.suite", *(["-k", select] if select else [])], timeout, on_line)
     try:
         result = SuiteResult(target.name, **json.loads(last_line(done.stdout)))
     except (ValueError, TypeError):

@@ -99,14 +99,14 @@ class Machine:
         timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[Path] = None,
-        heard: Optional[Callable[[str], None]] = None,
+        on_line: Optional[Callable[[str], None]] = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs the machine's Python to its end; any exit status is returned. ``env`` is added to ``environment()``.
 
-        After ``timeout`` seconds it is killed with all its children: subprocess.TimeoutExpired. heard: see
+        After ``timeout`` seconds it is killed with all its children: subprocess.TimeoutExpired. on_line: see
         ``run_group``.
         """
-        return run_group([str(self.python), *arguments], timeout, environment(env), cwd, heard)
+        return run_group([str(self.python), *arguments], timeout, environment(env), cwd, on_line)
 
 
 def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
@@ -122,11 +122,11 @@ def run_group(
     timeout: Optional[float],
     env: Mapping[str, str],
     cwd: Optional[Path],
-    heard: Optional[Callable[[str], None]] = None,
+    on_line: Optional[Callable[[str], None]] = None,
 ) -> subprocess.CompletedProcess[str]:
     """subprocess.run with captured text, which after ``timeout`` kills the children of the program, too.
 
-    heard: called with each line of stderr as soon as it is written, from another thread.
+    on_line: called with each line of stderr as soon as it is written, from another thread.
     """
     lines: List[str] = []
 
@@ -134,8 +134,8 @@ def run_group(
         with stream:
             for line in stream:
                 lines.append(line)
-                if heard is not None:
-                    heard(line)
+                if on_line is not None:
+                    on_line(line)
 
     with subprocess.Popen(
         command,

@@ -11,15 +11,15 @@ from typing import Callable, Dict, List, Optional, Sequence
 
 from device_tests.host.emulation.machine import Machine, emulated, environment, run_group
 from device_tests.host.emulation.opencl import pocl, with_pocl
-from device_tests.host.targets.target import Completed, Files, Heard, Target
+from device_tests.host.targets.target import Completed, Files, OnLine, Target
 
-Runner = Callable[[List[str], float, Path, Optional[Heard]], "subprocess.CompletedProcess[str]"]
+Runner = Callable[[List[str], float, Path, Optional[OnLine]], "subprocess.CompletedProcess[str]"]
 
 
 class FolderTarget(Target):
     """A target whose folder is on this computer.
 
-    runner: ``runner(arguments, timeout, folder, heard)`` runs its Python in the folder.
+    runner: ``runner(arguments, timeout, folder, on_line)`` runs its Python in the folder.
     """
 
     def __init__(self, name: str, runner: Runner):
@@ -50,9 +50,9 @@ class FolderTarget(Target):
         except OSError as error:
             raise self.error(f"{name}: {error.strerror}") from None
 
-    def _execute(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
+    def _execute(self, arguments: Sequence[str], timeout: float, on_line: Optional[OnLine]) -> Completed:
         try:
-            done = self._runner(list(arguments), timeout, self.folder, heard)
+            done = self._runner(list(arguments), timeout, self.folder, on_line)
         except subprocess.TimeoutExpired:
             raise self.error(f"not finished after {timeout:g} s; stopped") from None
         return Completed(done.returncode, done.stdout, done.stderr)
@@ -74,8 +74,8 @@ def local(with_driver: bool = False) -> FolderTarget:
     driver = pocl().environment() if with_driver else {}
     return FolderTarget(
         "local",
-        lambda arguments, timeout, folder, heard: run_group(
-            [sys.executable, *arguments], timeout, environment({**_temporary(folder), **driver}), folder, heard
+        lambda arguments, timeout, folder, on_line: run_group(
+            [sys.executable, *arguments], timeout, environment({**_temporary(folder), **driver}), folder, on_line
         ),
     )
 
@@ -93,5 +93,7 @@ def machine_target(name: str, machine: Machine) -> FolderTarget:
     """An emulated machine that is prepared already."""
     return FolderTarget(
         name,
-        lambda arguments, timeout, folder, heard: machine.run(arguments, timeout, _temporary(folder), folder, heard),
+        lambda arguments, timeout, folder, on_line: machine.run(
+            arguments, timeout, _temporary(folder), folder, on_line
+        ),
     )

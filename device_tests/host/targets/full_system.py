@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Dict, Optional, Sequence
 
 from device_tests.host.emulation.full_system import full_system
-from device_tests.host.targets.target import Completed, Files, Heard, Target
+from device_tests.host.targets.target import Completed, Files, OnLine, Target
 
 FOLDER = "/armnet"
 MEMORY_MIB = 1024
@@ -29,7 +29,7 @@ class FullSystemTarget(Target):
     def fetch(self, name: str) -> bytes:
         raise self.error(f"{name} cannot be fetched: this target is switched off after each run")
 
-    def _execute(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
+    def _execute(self, arguments: Sequence[str], timeout: float, on_line: Optional[OnLine]) -> Completed:
         copies = {f"{FOLDER}/{name}": path for name, path in self._files.items()}
         try:
             done = self._computer.run(arguments, timeout, copies=copies, directory=FOLDER, memory_mib=MEMORY_MIB)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
 
 from device_tests.host.emulation.cache import progress
-from device_tests.host.targets.target import Completed, DeviceError, Files, Heard, Target, last_line
+from device_tests.host.targets.target import Completed, DeviceError, Files, OnLine, Target, last_line
 from runtime_arm.app.display import size
 from runtime_arm.errors import UsageError
 
@@ -97,8 +97,8 @@ class SshTarget(Target):
         assert self._connection is not None, f"{self.name} is not open"
         return self._connection.fetch(name)
 
-    def _execute(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
-        return self._insist(lambda connection: connection.run(arguments, timeout, heard))
+    def _execute(self, arguments: Sequence[str], timeout: float, on_line: Optional[OnLine]) -> Completed:
+        return self._insist(lambda connection: connection.run(arguments, timeout, on_line))
 
     def _insist(self, ask: Callable[[_Connection], Answer]) -> Answer:
         """Makes a request. If the connection drops, connects and copies all files again, and repeats it once."""
@@ -183,15 +183,15 @@ class _Connection:
                 self._write(chunk)
                 nbytes -= len(chunk)
 
-    def run(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
+    def run(self, arguments: Sequence[str], timeout: float, on_line: Optional[OnLine]) -> Completed:
         """Runs the agent's Python. A program that takes longer than ``timeout`` is killed, and the agent with it."""
-        self._write(_line({"run": list(arguments), "stream": heard is not None}))
+        self._write(_line({"run": list(arguments), "stream": on_line is not None}))
         deadline = time.monotonic() + timeout
         while True:
             message = self._reply(deadline - time.monotonic())
-            if heard is None or "heard" not in message:
+            if on_line is None or "line" not in message:
                 return Completed(**message)
-            heard(message["heard"])
+            on_line(message["line"])
 
     def fetch(self, name: str) -> bytes:
         """The content of a file in the agent's folder."""

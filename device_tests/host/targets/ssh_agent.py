@@ -162,7 +162,7 @@ class Agent:
             for line in stream:
                 lines.append(line.decode("utf-8", "replace"))
                 if forward:
-                    reply({"heard": lines[-1]})
+                    reply({"line": lines[-1]})
 
     def fetch(self, name: str) -> None:
         try:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 from runtime_arm.errors import ArmnetError
 
-Heard = Callable[[str], None]  # is given a line of a program's stderr
+OnLine = Callable[[str], None]  # is given a line of a program's stderr
 
 Files = Mapping[str, Path]  # local files, by their path in the target's folder
 
@@ -62,15 +62,15 @@ class Target(abc.ABC):
         """The content of a file in the folder."""
 
     @abc.abstractmethod
-    def _execute(self, arguments: Sequence[str], timeout: float, heard: Optional[Heard]) -> Completed:
+    def _execute(self, arguments: Sequence[str], timeout: float, on_line: Optional[OnLine]) -> Completed:
         """Runs the target's Python in the folder. Any exit status is returned; a negative one names a signal."""
 
-    def run(self, arguments: Sequence[str], timeout: float = TIMEOUT, heard: Optional[Heard] = None) -> Completed:
+    def run(self, arguments: Sequence[str], timeout: float = TIMEOUT, on_line: Optional[OnLine] = None) -> Completed:
         """Runs the target's Python to its end, in the folder, where it looks for modules first.
 
-        heard: called with each line of stderr while the program runs, where the target can do so.
+        on_line: called with each line of stderr while the program runs, where the target can do so.
         """
-        done = self._execute(arguments, timeout, heard)
+        done = self._execute(arguments, timeout, on_line)
         if done.returncode < 0 or done.returncode == 137:
             reason = f"was killed there by signal {-done.returncode if done.returncode < 0 else 9}"
             raise self.error(f"Python {reason}, as Linux does where memory runs out")
