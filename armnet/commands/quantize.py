@@ -194,7 +194,7 @@ def _quantized(
     """The pair in fewer bits. folder: keeps what is found on the samples, unless the pair cannot be made."""
     from armnet.console import progress
     from optimize.quantization import quantize
-    from optimize.quantization.kept import removed
+    from optimize.quantization.calibration_cache import remove_calibration
 
     try:
         with progress("quantize") as bar:
@@ -217,20 +217,20 @@ def _quantized(
             )
     except ArmnetError:
         if folder is not None:
-            removed(folder)
+            remove_calibration(folder)
         raise
 
 
 def _save(result: Any, output: str, kept: str) -> None:
     """Writes the pair, and removes what was found on the data."""
-    from optimize.quantization.kept import removed
+    from optimize.quantization.calibration_cache import remove_calibration
 
     try:
         result.save(output)
     except ResourceError:  # on a disk that is full, the pair comes first
-        removed(kept)
+        remove_calibration(kept)
         result.save(output)
-    removed(kept)
+    remove_calibration(kept)
 
 
 def _files(before: Any, after: Any, given: Optional[int], output: str) -> Dict[str, Optional[Dict[str, int]]]:

@@ -15,6 +15,7 @@ from optimize.quantization.calibration import Calibration, Sample, calibrated
 from optimize.quantization.distinct_layers import with_distinct_layers
 from optimize.quantization.dynamic import hybrid_layers
 from optimize.quantization.equalize_layers import equalized
+from optimize.quantization.headroom import with_headroom
 from optimize.quantization.integers import blobs_to_calibrate, to_integers
 from optimize.quantization.integers.net import Precision
 from optimize.quantization.integers.products import product_scales
@@ -23,11 +24,10 @@ from optimize.quantization.narrow_constants import with_half_constants
 from optimize.quantization.outputs import OutputNoise
 from optimize.quantization.pack_weights import pack_weights
 from optimize.quantization.packing.formats import FLOAT32, Grid, grid_of
-from optimize.quantization.recoloured import InTwoColours
 from optimize.quantization.report import CORRECTED, EQUALIZED, ROUNDED, LayerReport, QuantizationReport
-from optimize.quantization.room import with_room
 from optimize.quantization.round_by_data import Biases, Rounded, corrected, round_by_data
 from optimize.quantization.samples import without
+from optimize.quantization.swapped_colours import WithSwappedColours
 from optimize.quantization.table import DYNAMIC, Choice, Table, check_layers
 from optimize.rewriting.program import Program
 from optimize.rewriting.report import Progress, Recorder
@@ -76,7 +76,7 @@ class Builder(NamedTuple):
 
 class Methods(NamedTuple):
     """How what is asked for is done. See ``quantize``. lacking: for which share of the samples another one
-    is missing, where ranges make up for that. recolour: the inputs whose colours are exchanged for it."""
+    is missing, where ranges make up for that. swap_colours: the inputs whose colours are swapped for it."""
 
     calibration: str
     per_tensor: bool
@@ -85,7 +85,7 @@ class Methods(NamedTuple):
     round_by_data: bool
     folder: Optional[AnyPath] = None
     lacking: float = 0.0
-    recolour: Sequence[str] = ()
+    swap_colours: Sequence[str] = ()
 
 
 def chooser(asked: Choice, table: Table, floats: Floats) -> Choose:
@@ -252,7 +252,7 @@ class _IntegerNet:
 
     def _varied(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         methods = self._methods
-        return InTwoColours(samples, methods.recolour, methods.lacking) if methods.recolour else samples
+        return WithSwappedColours(samples, methods.swap_colours, methods.lacking) if methods.swap_colours else samples
 
     @cached_property
     def _precision(self) -> Precision:
@@ -295,8 +295,8 @@ class _IntegerNet:
         """What the net's blobs hold on its samples, or on others, by method."""
         blobs, varied = blobs_to_calibrate(self._program), self._samples if samples is None else self._varied(samples)
         found = calibrated(self._pair, blobs, varied, methods, self._progress, self._methods.folder)
-        room = partial(with_room, program=self._program, lacking=self._methods.lacking)
-        return {method: one._replace(ranges=room(one.ranges)) for method, one in found.items()}
+        widened = partial(with_headroom, program=self._program, lacking=self._methods.lacking)
+        return {method: one._replace(ranges=widened(one.ranges)) for method, one in found.items()}
 
     def build(self, measured: Calibration, floats: Floats, report: QuantizationReport) -> Pair:
         """The pair with these ranges."""

@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from optimize.quantization.kept import Kept
+from optimize.quantization.calibration_cache import CalibrationCache
 from optimize.rewriting.report import Progress, quiet
 from runtime_arm.errors import UsageError
 from runtime_arm.execution.predictor import Predictor
@@ -129,7 +129,7 @@ def calibrated(
         raise UsageError(f"calibration can be {', '.join(METHODS)}; got {unknown[0]!r}")
     if not samples:
         raise UsageError("calibration needs at least one sample, got none")
-    kept = Kept(folder, pair, samples)
+    kept = CalibrationCache(folder, pair, samples)
     passes = 1 if {*methods} <= {"minmax"} else 2
     what = ("calibration", passes, *names)
     done, found = _gone_on(kept.read(*what), names)

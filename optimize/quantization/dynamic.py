@@ -21,7 +21,7 @@ from runtime_arm.netdef import Array, OperatorDef
 from runtime_arm.netdef.narrow import stored_nbytes
 from runtime_arm.operators.common.windows import channels_last
 
-CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu")
+DYNAMIC_CONVOLUTIONS = ("Conv", "Conv2D", "ConvRelu")
 LAYERS = ("FC", "FCTransposed", "MatMul", "BatchMatMul", "onnx.MatMul", "onnx.Gemm")
 
 
@@ -33,7 +33,7 @@ class _Hybrid:
 
     def find(self, program: Program, start: int) -> Iterator[Match]:
         for place in range(start, len(program.net.op)):
-            if program.net.op[place].full_type in (*CONVOLUTIONS, *LAYERS):
+            if program.net.op[place].full_type in (*DYNAMIC_CONVOLUTIONS, *LAYERS):
                 for layer in layers_at(program, place):
                     if layer.weight == layer.op.input[1] and self._choose(layer.name).activations == DYNAMIC:
                         yield Match((place,), captured={"layer": layer})
@@ -42,7 +42,7 @@ class _Hybrid:
         layer: Layer = match.captured["layer"]
         weight = program.value(layer.weight)
         assert weight is not None
-        change = _convolution if layer.op.full_type in CONVOLUTIONS else _rows
+        change = _convolution if layer.op.full_type in DYNAMIC_CONVOLUTIONS else _rows
         ops, filters = change(program, layer.op, weight)
         scales = filter_scales(filters.reshape(len(filters), -1))
         integers = quantised_rows(filters.reshape(len(filters), -1), scales)

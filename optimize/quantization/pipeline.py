@@ -14,16 +14,16 @@ from typing import AbstractSet, Callable, List, Mapping, Optional, Sequence
 import optimize
 from optimize.quantization.builders import AUTO, Build, Builder, Floats, Methods, integer_builder, weight_builder
 from optimize.quantization.calibration import METHODS, Sample
+from optimize.quantization.float_layers import Outputs, alone_ratios, choose_float_layers, one_alone
 from optimize.quantization.judge import FEW, Demand, Judge
 from optimize.quantization.narrow_constants import with_narrow_nets
+from optimize.quantization.outliers import outlier_samples
 from optimize.quantization.outputs import Measured, OutputNoise
 from optimize.quantization.packing.formats import FLOAT32, check_format
-from optimize.quantization.recoloured import ENOUGH, lacking, of_few_colours
 from optimize.quantization.report import QuantizationReport
 from optimize.quantization.samples import Samples, as_sequence, without
-from optimize.quantization.smallest import Outputs, alone_ratios, one_alone, smallest
+from optimize.quantization.swapped_colours import ENOUGH, lacking, of_few_colours
 from optimize.quantization.table import ACTIVATIONS, DYNAMIC, Choice, Table
-from optimize.quantization.unlike import unlike
 from optimize.rewriting.report import Progress, quiet
 from optimize.short_names import with_short_names
 from runtime_arm.errors import UsageError
@@ -67,17 +67,17 @@ def quantize(
     What it is made from. samples: typical inputs by name; a sequence is read one sample at a time. Quantising only the
     weights needs none. calibration: how ranges are chosen (see ``calibration``); "auto" takes the best of minmax,
     percentile and mse on samples that did not choose the ranges, and leaves out samples that are unlike the others (see
-    ``unlike``). equalize: whether neighbouring integer layers first share their ranges (see ``equalize_layers``); None
-    for whichever is clearly better on such samples. correct_biases: whether biases of integer layers are corrected for
-    the shift of means that rounded weights cause. rounding: "data" rounds weights so that results on the samples change
-    least (see ``round_by_data``), "nearest" rounds each by itself, as is always done without samples.
+    ``outliers``). equalize: whether neighbouring integer layers first share their ranges (see ``equalize_layers``);
+    None for whichever is clearly better on such samples. correct_biases: whether biases of integer layers are corrected
+    for the shift of means that rounded weights cause. rounding: "data" rounds weights so that results on the samples
+    change least (see ``round_by_data``), "nearest" rounds each by itself, as is always done without samples.
 
     How good it must be; layers stay float until it is. snr: the lowest signal-to-noise ratio of all outputs, in dB, on
     data like the samples (see ``judge``). accept: says whether a pair is good enough. Without ``snr``, ``accept``
     and ``table``, integer activations must reach 25 dB. ``-math.inf`` keeps all layers on integers, however noisy the
     outputs are.
 
-    folder: files there keep what is found on the samples, so that a run that was killed continues (see ``kept``).
+    folder: files there keep the calibration, so that a run that was killed continues (see ``calibration_cache``).
     report: collects what was done to each layer. progress: as for ``optimize``.
 
     UsageError for options that contradict each other, a table that names no layer, samples that do not fit or are not
@@ -102,7 +102,7 @@ def quantize(
         assert given is not None
         if calibration == AUTO:
             given = _alike(pair, given, report, progress)
-            methods = methods._replace(lacking=lacking(len(given)), recolour=of_few_colours(given))
+            methods = methods._replace(lacking=lacking(len(given)), swap_colours=of_few_colours(given))
         report.notes += _doubts(len(given))
         builder = integer_builder(pair, given, asked, table, methods, progress)
     else:
@@ -110,7 +110,7 @@ def quantize(
     if integers and not (demanding or table):
         snr = GOOD_SNR
     instead = Floats(int16=True) if asked.activations == "int8" and not table else None
-    result = _within(pair, builder, given, Demand(snr, accept), instead, report, progress)
+    result = _meeting(pair, builder, given, Demand(snr, accept), instead, report, progress)
     if asked_for != {FLOAT32}:
         result = optimize.optimize(result, progress=progress)
     return with_narrow_nets(with_short_names(result))
@@ -141,7 +141,7 @@ def _doubts(count: int) -> List[str]:
 
 def _alike(pair: Pair, samples: Sequence[Sample], report: QuantizationReport, progress: Progress) -> Sequence[Sample]:
     """The samples that are like the others. The report says which are not."""
-    places = unlike(pair, samples, progress)
+    places = outlier_samples(pair, samples, progress)
     if places:
         numbers = ", ".join(str(place + 1) for place in places)
         report.notes.append(
@@ -161,7 +161,7 @@ def _asked(weights: str, activations: Optional[str]) -> Choice:
     return Choice(weights, activations)
 
 
-def _within(
+def _meeting(
     pair: Pair,
     builder: Builder,
     samples: Optional[Sequence[Sample]],
@@ -189,7 +189,7 @@ def _within(
         _warn(report, demand)
         return result
     outputs = Outputs(_measuring(pair, build, samples), judge.excess, judge.good, judge.roomy)
-    found = smallest(rows, outputs, progress)
+    found = choose_float_layers(rows, outputs, progress)
     if found is None:
         raise UsageError(f"the pair does not meet the demands even with all of its {len(rows)} layers in float")
     floats, alone = found

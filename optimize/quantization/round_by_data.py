@@ -16,9 +16,9 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 from optimize.quantization.calibration import GROUP_NBYTES, Sample
+from optimize.quantization.calibration_cache import CalibrationCache
 from optimize.quantization.covariances import Inputs, covariances
 from optimize.quantization.filters import Filters, filters_of
-from optimize.quantization.kept import Kept
 from optimize.quantization.layers import layer_name
 from optimize.quantization.packing.formats import Grid
 from optimize.rewriting.program import Program
@@ -77,7 +77,7 @@ def round_by_data(
         if filters is not None and value is not None and grid is not None and _terms(filters) <= MOST_TERMS:
             layers[layer_name(op)], grids[layer_name(op)], weights[layer_name(op)] = filters, grid, value
     found: Dict[str, Rounded] = {}
-    kept = Kept(folder, pair, samples)
+    kept = CalibrationCache(folder, pair, samples)
     for group in portions({name: _nbytes(layer) for name, layer in layers.items()}, GROUP_NBYTES):
         words = ("rounding", biases, group, *(_digest(grids[name]) for name in group))
         before = kept.read(*words)

@@ -1,8 +1,8 @@
-"""Pictures in other colours, where there are few.
+"""Pictures with their colours swapped, where there are few pictures.
 
 A few dozen pictures hold few of the colours that a network will meet, and an intermediate result may be twice as large
-on a picture of others: a red flower is enough. The same pictures with their colours exchanged stand for those that are
-missing. Three channels of unlike ranges are no colours: exchanged, they are nothing that the network will meet.
+on a picture of others: a red flower is enough. The same pictures with their colours swapped stand for those that are
+missing. Three channels of unlike ranges are no colours: swapped, they are nothing that the network will meet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lacking(count: int) -> float:
     return min(1.0, max(0.0, (ENOUGH - count) / max(count, 1)))
 
 
-class InTwoColours(Sequence[Sample]):
+class WithSwappedColours(Sequence[Sample]):
     """Samples, a share of which, evenly spread, are followed by themselves with these inputs in other colours: red
     became green, green blue, and blue red."""
 
@@ -49,9 +49,9 @@ class InTwoColours(Sequence[Sample]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[place] for place in range(len(self))[index]]
-        place, turned = self._places[index]
+        place, swapped = self._places[index]
         sample = self._samples[place]
-        return {**sample, **{name: _turned(np.asarray(sample[name])) for name in self._names}} if turned else sample
+        return {**sample, **{name: _swapped(np.asarray(sample[name])) for name in self._names}} if swapped else sample
 
 
 def _are_colours(samples: Sequence[Sample], name: str) -> bool:
@@ -78,6 +78,6 @@ def _axis(values: Array) -> Optional[int]:
     return None
 
 
-def _turned(values: Array) -> Array:
+def _swapped(values: Array) -> Array:
     axis = _axis(values)
     return values if axis is None else np.roll(values, 1, axis)

@@ -1,4 +1,4 @@
-"""What has been found on samples so far, kept in files, so that a run that was killed goes on where it was.
+"""The calibration so far, in files, so that a run that was killed continues where it stopped.
 
 A file belongs to a net, to samples and to a way of looking at them: its name is their hash. It is written as a whole or
 not at all; one that cannot be read counts as none. On a disk that is full nothing is kept.
@@ -27,7 +27,7 @@ SECONDS = 10.0  # between two writings
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
 
-class Kept:
+class CalibrationCache:
     """The files in a folder that belong to a net and its samples. None for a folder keeps nothing."""
 
     def __init__(self, folder: Optional[AnyPath], pair: Pair, samples: Sequence[Mapping[str, Array]]):
@@ -56,7 +56,7 @@ class Kept:
         try:
             write_file(self._path(what), [content.getbuffer()])
         except ResourceError:  # a full disk: what room there is belongs to the pair
-            removed(self._folder)
+            remove_calibration(self._folder)
             self._folder = None
         self._written = time.monotonic()
 
@@ -80,8 +80,8 @@ def _hash(pair: Pair, samples: Sequence[Mapping[str, Array]]) -> str:
     return found.hexdigest()
 
 
-def removed(folder: AnyPath) -> None:
-    """Removes the files of a folder that ``Kept`` wrote, and the folder if nothing else is in it."""
+def remove_calibration(folder: AnyPath) -> None:
+    """Remove the files of a folder that ``CalibrationCache`` wrote, and the folder if nothing else is in it."""
     for path in Path(folder).glob("*.npz"):
         path.unlink()
     if Path(folder).is_dir() and not os.listdir(folder):

@@ -1,8 +1,8 @@
-"""Room in the ranges that few samples chose.
+"""Headroom in the ranges that few samples chose.
 
 A channel of a picture holds hundreds of numbers of each sample, and a few dozen samples show nearly all that it can be.
 A mean of the picture, or what classes are told by, is one number a sample: a new sample may make it half as large
-again. Its own rounding is a small part of the noise in the outputs, so that the room costs little.
+again. Its own rounding is a small part of the noise in the outputs, so the headroom costs little.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Dict, Mapping
 from optimize.quantization.calibration import Range
 from optimize.rewriting.program import Program
 
-ROOM = 0.5  # of a range, which is added to it where samples are few
+HEADROOM = 0.5  # of a range, which is added to it where samples are few
 
 
-def with_room(ranges: Mapping[str, Range], program: Program, lacking: float) -> Dict[str, Range]:
-    """The ranges of the program's blobs with room for other samples. lacking: see ``recoloured.lacking``."""
-    wider = 1 + ROOM * lacking
+def with_headroom(ranges: Mapping[str, Range], program: Program, lacking: float) -> Dict[str, Range]:
+    """The ranges of the program's blobs with headroom for other samples. lacking: see ``swapped_colours.lacking``."""
+    wider = 1 + HEADROOM * lacking
     return {
         name: Range(one.low * wider, one.high * wider) if _has_one_a_channel(program, name) else one
         for name, one in ranges.items()

@@ -10,7 +10,7 @@ import pytest
 
 from optimize import quantize
 from optimize.quantization import QuantizationReport
-from optimize.quantization.unlike import outliers, unlike
+from optimize.quantization.outliers import outlier_rows, outlier_samples
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
 from tests.optimize.nets import pair_of
@@ -33,13 +33,13 @@ def with_odd(ordinary: int, odd: int) -> List[Dict[str, Array]]:
 def test_a_few_samples_of_much_larger_numbers_are_unlike_the_others(
     pair: Pair, ordinary: int, odd: int, places: List[int]
 ) -> None:
-    assert unlike(pair, with_odd(ordinary, odd)) == places
+    assert outlier_samples(pair, with_odd(ordinary, odd)) == places
 
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf])
 def test_what_is_no_number_is_unlike_everything(pair: Pair, factor: float) -> None:
     odd = {"x": samples(1)[0]["x"] * np.float32(factor)}
-    assert unlike(pair, [*samples(10), odd]) == [10]
+    assert outlier_samples(pair, [*samples(10), odd]) == [10]
 
 
 def test_samples_that_are_large_in_few_blobs_are_like_the_others() -> None:
@@ -48,7 +48,7 @@ def test_samples_that_are_large_in_few_blobs_are_like_the_others() -> None:
     magnitudes[3, :5] = magnitudes[7, :6] = 100
     magnitudes[:, 20:] = 0
     magnitudes[0, 20:] = 1  # more than nothing says nothing
-    assert outliers(magnitudes) == [7]
+    assert outlier_rows(magnitudes) == [7]
 
 
 def test_they_choose_no_ranges_and_the_report_names_them(pair: Pair) -> None:

@@ -12,10 +12,10 @@ import pytest
 from device_tests.suite.tolerance import assert_close
 from optimize import quantize
 from optimize.quantization.builders import Floats
+from optimize.quantization.float_layers import Found, Outputs, by_excess, by_noise, choose_float_layers
 from optimize.quantization.judge import ROOM
 from optimize.quantization.outputs import Measured
 from optimize.quantization.report import LayerReport
-from optimize.quantization.smallest import Found, Outputs, by_excess, by_noise, smallest
 from optimize.quantization.table import Choice
 from optimize.rewriting.report import quiet
 from runtime_arm import Predictor
@@ -46,7 +46,7 @@ def found(least: float, activations: str = "int8") -> Found:
         lambda floats: of(floats) >= least,
         lambda floats: of(floats) >= least + ROOM,
     )
-    result = smallest(rows, outputs, quiet)
+    result = choose_float_layers(rows, outputs, quiet)
     assert result is not None
     assert of(result.floats) >= least
     return result
@@ -84,7 +84,7 @@ def test_weights_alone_become_wider(least: float, wide: str, layers: AbstractSet
 def test_what_cannot_be_reached_is_none() -> None:
     rows = [LayerReport("only", Choice("int8", "int8"), 4, 1, 40.0)]
     nothing = Outputs(lambda floats: Measured(0.0, {}), lambda floats: {}, lambda floats: False, lambda floats: False)
-    assert smallest(rows, nothing, quiet) is None
+    assert choose_float_layers(rows, nothing, quiet) is None
 
 
 def test_noise_in_an_output_that_is_good_enough_makes_no_weight_wider() -> None:
@@ -117,7 +117,7 @@ def test_the_order_that_needs_fewer_bytes_is_gone_on_with(nbytes: int, expected:
         return Measured(-noise(floats), {"y": noise(floats)})
 
     outputs = Outputs(measured, lambda floats: {"y": 0.3}, good, good)
-    result = smallest(rows, outputs, quiet)
+    result = choose_float_layers(rows, outputs, quiet)
     assert result is not None
     assert wider(result.floats) == expected
     assert len(calls) == len(rows), "layers of packed weights alone are measured once"
@@ -147,7 +147,7 @@ def test_a_few_more_wider_weights_are_taken_where_layers_then_compute_on_integer
         lambda floats: of(floats) <= 0.96,
         lambda floats: of(floats) <= 0.75,
     )
-    result = smallest(rows, outputs, quiet)
+    result = choose_float_layers(rows, outputs, quiet)
     assert result is not None
     assert (result.floats.layers, wider(result.floats)) == (layers, wide)
 

@@ -20,13 +20,13 @@ BLOBS = 0.25  # share of the blobs that are so large
 SAMPLES = 6  # of so many samples, one may be unlike the others; where more are, they are no exception
 
 
-def unlike(pair: Pair, samples: Sequence[Sample], progress: Progress = quiet) -> List[int]:
+def outlier_samples(pair: Pair, samples: Sequence[Sample], progress: Progress = quiet) -> List[int]:
     """The places of the samples that are unlike the others: in a quarter of the blobs, their largest magnitude is more
     than 8 times the median sample's. None if more than one in six are."""
-    return outliers(_magnitudes(pair, samples, progress)) if len(samples) >= SAMPLES else []
+    return outlier_rows(_magnitudes(pair, samples, progress)) if len(samples) >= SAMPLES else []
 
 
-def outliers(magnitudes: Array) -> List[int]:
+def outlier_rows(magnitudes: Array) -> List[int]:
     """The same, by the largest magnitudes: (samples, blobs)."""
     median = np.median(magnitudes, axis=0)
     large = magnitudes[:, median > 0] > TIMES * median[median > 0]

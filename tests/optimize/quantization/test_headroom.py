@@ -9,9 +9,9 @@ import numpy as np
 
 from optimize import quantize
 from optimize.quantization.calibration import Range
+from optimize.quantization.headroom import HEADROOM, with_headroom
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.recoloured import ENOUGH
-from optimize.quantization.room import ROOM, with_room
+from optimize.quantization.swapped_colours import ENOUGH
 from optimize.rewriting.program import Program
 from runtime_arm.netdef import Array
 from runtime_arm.pair.pair import Pair
@@ -42,9 +42,9 @@ def pictures(count: int, light: float) -> List[Dict[str, Array]]:
 def test_blobs_of_one_number_a_channel_have_room() -> None:
     program = Program.of(means())
     ranges = dict.fromkeys(("a", "m", "y"), Range(-2.0, 4.0))
-    wide = Range(-2.0 * (1 + ROOM / 2), 4.0 * (1 + ROOM / 2))
-    assert with_room(ranges, program, 0.5) == {"a": ranges["a"], "m": wide, "y": wide}
-    assert with_room(ranges, program, 0.0) == ranges
+    wide = Range(-2.0 * (1 + HEADROOM / 2), 4.0 * (1 + HEADROOM / 2))
+    assert with_headroom(ranges, program, 0.5) == {"a": ranges["a"], "m": wide, "y": wide}
+    assert with_headroom(ranges, program, 0.0) == ranges
 
 
 def test_means_of_brighter_pictures_are_held_where_samples_are_few() -> None:

@@ -44,7 +44,7 @@ class Outputs(NamedTuple):
     roomy: Callable[[Floats], bool]
 
 
-def smallest(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) -> Optional[Found]:
+def choose_float_layers(rows: Sequence[LayerReport], outputs: Outputs, progress: Progress) -> Optional[Found]:
     """None if nothing is good enough. rows: of the layers that may be float."""
     good = outputs.good
     each = one_alone(rows, outputs.measured, progress)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from optimize import quantize
-from optimize.quantization import QuantizationReport, builders, kept
+from optimize.quantization import QuantizationReport, builders, calibration_cache
 from optimize.quantization.builders import Floats, Methods
-from optimize.quantization.kept import removed
+from optimize.quantization.calibration_cache import remove_calibration
 from optimize.quantization.table import Choice
 from optimize.rewriting.report import quiet
 from runtime_arm.errors import ResourceError
@@ -37,7 +37,7 @@ class Counted(Sequence[Dict[str, np.ndarray]]):
 
 @pytest.fixture(autouse=True)
 def keep_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "SECONDS", 0.0)
+    monkeypatch.setattr(calibration_cache, "SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_killed_run_goes_on(pair: Pair, tmp_path: Path, calibration: str, most
     again = Counted(samples(12))
     quantize(pair, again, folder=tmp_path / "kept", **options)
     assert again.read < rest.read
-    removed(tmp_path / "kept")
+    remove_calibration(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 

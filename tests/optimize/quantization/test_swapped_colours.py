@@ -10,7 +10,7 @@ import pytest
 
 from optimize import quantize
 from optimize.quantization.outputs import OutputNoise
-from optimize.quantization.recoloured import ENOUGH, InTwoColours, lacking, of_few_colours
+from optimize.quantization.swapped_colours import ENOUGH, WithSwappedColours, lacking, of_few_colours
 from runtime_arm.netdef import Array
 from tests.optimize.nets import pair_of
 
@@ -85,7 +85,7 @@ def test_each_picture_is_followed_by_itself_in_other_colours(axis: int) -> None:
     rng = np.random.default_rng(0)
     shape = (1, 3, 8, 9) if axis == 1 else (1, 8, 9, 3)
     given = [{"x": rng.random(shape), "size": np.array([[8.0, place]])} for place in range(3)]
-    found = InTwoColours(given, ["x"])
+    found = WithSwappedColours(given, ["x"])
     assert len(found) == 6
     for place, sample in enumerate(found):
         np.testing.assert_array_equal(sample["size"], given[place // 2]["size"])
@@ -102,7 +102,7 @@ def test_each_picture_is_followed_by_itself_in_other_colours(axis: int) -> None:
 def test_as_many_pictures_get_other_colours_as_are_missing(count: int) -> None:
     """None are missing from a hundred on, and no picture stands for more than one other."""
     given = [{"x": np.full((1, 3, 8, 8), place)} for place in range(count)]
-    found = InTwoColours(given, ["x"], lacking(count))
+    found = WithSwappedColours(given, ["x"], lacking(count))
     assert len(found) in (2 * count, max(ENOUGH, count))
     assert len(found) <= max(ENOUGH, count)
     assert [sample["x"][0, 0, 0, 0] for sample in found] == sorted(sample["x"][0, 0, 0, 0] for sample in found)
