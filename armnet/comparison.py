@@ -9,7 +9,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -22,10 +21,11 @@ from typing import (
 import numpy as np
 
 from armnet.shapes import sizes_assumed
-from exporter.bundle.random_inputs import random_inputs
+from exporter.bundle.random_inputs import declared_specs
 from exporter.compare.divergence import Divergence, divergences, relative_error
 from exporter.compare.original_run import run_original
 from exporter.compare.spread import BlobSpread, Spread, spread_of, together
+from optimize.engines.sample_inputs import drawn, first_taken_below
 from optimize.rewriting.program import Program
 from runtime_arm.errors import ExportError, UsageError
 from runtime_arm.execution.predictor import Predictor, load
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from optimize.rewriting.shapes import SpecsByName
     from runtime_arm.files import AnyPath
     from runtime_arm.netdef import Array
+    from runtime_arm.registry.specs import TensorSpec
 
 TOLERANCE = 1e-4  # of a blob's largest magnitude
 SAMPLES = 3  # of random inputs
@@ -47,6 +48,7 @@ _SHAKE = 1e-6  # relative: rounding, as it may come from another order of additi
 _SENSITIVE = 10.0  # how much more than by rounding a blob must change before it counts as different
 
 Feeds = Mapping[str, "Array"]
+Row = Tuple[Divergence, Tuple[Spread, Spread]]
 
 
 class Comparison(NamedTuple):
@@ -107,43 +109,57 @@ def compare(
     paths = [model] if isinstance(model, (str, os.PathLike)) else list(model)
     with Predictor(pair) if isinstance(pair, Pair) else load(pair) as predictor:
         given = (shapes or {}) if inputs is None else inputs
-        drawn = iter([inputs]) if inputs is not None else _samples(predictor.pair, seed, samples, shapes)
         count = samples if inputs is None else 1
+        runtime = ""
         rows: Dict[str, Divergence] = {}
         seen: Dict[str, List[Tuple[Spread, Spread]]] = {}
-        for number, feeds in enumerate(drawn):
+
+        def compared(number: int, feeds: Feeds) -> Tuple[str, List[Row]]:
             sample = _Sample(predictor, feeds, given, tolerance, wide=number > 0)
+            name, found = "", []
             for portion in in_portions(predictor.pair, specs_for(predictor.pair, feeds)):
                 progress("the original", 2 * number, 2 * count)
                 original = sample.original_run(paths, portion)
                 progress("the pair", 2 * number + 1, 2 * count)
-                for row, spreads in sample.compared(original, portion):
-                    known = rows.setdefault(row.blob, row)
-                    if (row.diverges, row.error) > (known.diverges, known.error):
-                        rows[row.blob] = row
-                    seen.setdefault(row.blob, []).append(spreads)
+                name = original.runtime
+                found += sample.compared(original, portion)
+            return name, found
+
+        def compared_on_random_inputs(number: int) -> Tuple[str, List[Row]]:
+            specs = declared_specs(predictor.pair, shapes)
+
+            def attempt(below: int) -> Tuple[str, List[Row]]:
+                return compared(number, _random_inputs(specs, seed, below, number))
+
+            return first_taken_below(specs, attempt)[1]
+
+        for number in range(count):
+            runtime, found = compared_on_random_inputs(number) if inputs is None else compared(number, inputs)
+            for row, spreads in found:
+                known = rows.setdefault(row.blob, row)
+                if (row.diverges, row.error) > (known.diverges, known.error):
+                    rows[row.blob] = row
+                seen.setdefault(row.blob, []).append(spreads)
     if not rows:
         raise UsageError("the pair has none of the original's blobs; was it made from this model?")
     told = [
         BlobSpread(blob, rows[blob].producer, together([a for a, _ in spreads]), together([b for _, b in spreads]))
         for blob, spreads in seen.items()
     ]
-    return Comparison(original.runtime, list(rows.values()), told)
+    return Comparison(runtime, list(rows.values()), told)
 
 
-def _samples(
-    pair: Pair, seed: int, count: int, shapes: Optional[Mapping[str, Sequence[int]]]
-) -> Iterator[Dict[str, Array]]:
-    """Random inputs, each wider than the ones before; of integers only those of pictures have another range."""
-    for number in range(count):
-        feeds = random_inputs(pair, seed + number, shapes)
-        for name, value in feeds.items() if number else ():
-            if value.dtype.kind == "f":
-                feeds[name] = (value * np.asarray(_WIDER**number, value.dtype)).astype(value.dtype)
-            elif value.dtype in (np.uint8, np.int8) and value.ndim == 4:
-                limits, rng = np.iinfo(value.dtype), np.random.default_rng(seed + number)
-                feeds[name] = np.asarray(rng.integers(limits.min, limits.max, value.shape, value.dtype, endpoint=True))
-        yield feeds
+def _random_inputs(specs: Mapping[str, TensorSpec], seed: int, below: int, number: int) -> Dict[str, Array]:
+    """The inputs of the sample of that number, wider than those before; of integers, which are otherwise less than
+    ``below``, only those of pictures have another range."""
+    feeds = drawn(specs, seed + number, below)
+    for name, value in feeds.items() if number else ():
+        if value.dtype.kind == "f":
+            feeds[name] = (value * np.asarray(_WIDER**number, value.dtype)).astype(value.dtype)
+        elif value.dtype in (np.uint8, np.int8) and value.ndim == 4:
+            limits, rng = np.iinfo(value.dtype), np.random.default_rng(seed + number)
+            feeds[name] = np.asarray(rng.integers(limits.min, limits.max, value.shape, value.dtype, endpoint=True))
+    return feeds
 
 
 def specs_for(pair: Pair, feeds: Feeds) -> SpecsByName:
@@ -187,7 +203,7 @@ class _Sample(NamedTuple):
                 self.predictor.plan({name: array.shape for name, array in self.feeds.items()})
                 raise
 
-    def compared(self, original: OriginalRun, blobs: Sequence[str]) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
+    def compared(self, original: OriginalRun, blobs: Sequence[str]) -> List[Row]:
         """A row for each of the blobs that both have, with the spreads of both sides."""
         pair, wanted = self.predictor.pair, {*blobs}
         everything = {name for op in pair.predict_net.op for name in op.output if name}
@@ -201,9 +217,7 @@ class _Sample(NamedTuple):
                 found += self._portion(runner, original, portion)
         return found
 
-    def _portion(
-        self, predictor: Predictor, original: OriginalRun, portion: Sequence[str]
-    ) -> List[Tuple[Divergence, Tuple[Spread, Spread]]]:
+    def _portion(self, predictor: Predictor, original: OriginalRun, portion: Sequence[str]) -> List[Row]:
         producers = {name: op for op in predictor.pair.predict_net.op for name in op.output if name}
         keep = [name for name in portion if name in producers]
         with sizes_assumed(predictor.inputs, self.given):

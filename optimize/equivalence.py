@@ -58,13 +58,13 @@ class Steps(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Inputs, the plain net's outputs for them, the names of the outputs that differ from run to run, whether the
-    inputs are those that ``drawn`` gives first, and the trial that showed the outputs, if it was one."""
+    """Inputs, the plain net's outputs for them, the names of the outputs that differ from run to run, the bound below
+    which integers were drawn, and the trial that showed the outputs, if it was one."""
 
     feeds: Feeds
     outputs: Dict[str, Any]
     random: Sequence[str]
-    first: bool
+    below: int
     trial: Optional[Trial] = None
 
 
@@ -96,7 +96,7 @@ def require_equal(
         sample = both.sample(specs, refusals, trials)
         if sample is None:
             continue
-        shown = trials.outputs(both.result, specs) if sample.first else None
+        shown = trials.outputs(both.result, specs, sample.below)
         both.require_outputs(specs, sample, _outputs(both.result, sample.feeds) if shown is None else shown)
         if sample.random and not compared:
             report.notes.append(f"of {', '.join(sample.random)} no values were compared: they differ from run to run")
@@ -134,9 +134,10 @@ class _Both:
     def sample(self, specs: Specs, refusals: List[str], trials: Trials) -> Optional[_Sample]:
         """The sample that a trial showed, else a new one; None, with the reason in ``refusals``, if there is none."""
         known = None if random_operator(self.plain.predict_net) else trials.outputs(self.plain, specs)
-        if known is None:
+        trial = trials.find(self.plain)
+        if known is None or trial is None:
             return _sample(self.plain, specs, refusals, self._like)
-        return _Sample(drawn(specs), known, (), True, trials.find(self.plain))
+        return _Sample(drawn(specs, below=trial.below), known, (), trial.below, trial)
 
     def require_outputs(self, specs: Specs, sample: _Sample, outputs: Outputs) -> None:
         """OptimizationError unless the outputs of the result are the sample's, or rounding explains why not."""
@@ -303,12 +304,12 @@ def _sample(plain: Pair, specs: Specs, refusals: List[str], like: Pair) -> Optio
             if work > MOST_WORK:
                 refusals.append(f"a run takes {work:,} multiply-adds, more than {MOST_WORK:,}")
                 return None
-            feeds, outputs, first = taken(predictor, specs)
+            feeds, outputs, below = taken(predictor, specs)
         again = _run(plain, feeds) if random_operator(plain.predict_net) else {}
     except ArmnetError as error:
         refusals.append(first_line(error))
         return None
-    return _Sample(feeds, outputs, [name for name in again if difference(outputs[name], again[name])], first)
+    return _Sample(feeds, outputs, [name for name in again if difference(outputs[name], again[name])], below)
 
 
 def _run(pair: Pair, feeds: Feeds) -> Dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, Optional, Sequence
 
-from optimize.engines.sample_inputs import drawn
+from optimize.engines.sample_inputs import drawn, first_taken_below
 from optimize.engines.trials import MOST_WORK, work_of
 from optimize.rewriting.shapes import first_taken
 from runtime_arm.execution.predictor import Predictor
@@ -20,11 +20,16 @@ def blobs_of(plain: Pair, names: Sequence[str]) -> Optional[Dict[str, Array]]:
     """These blobs of the plain net, and its inputs, for drawn ones; None if a run takes more than MOST_WORK."""
 
     def run(specs: Mapping[str, TensorSpec]) -> Optional[Dict[str, Array]]:
-        feeds = drawn(specs)
+        keep = [name for name in names if name not in specs]
+
+        def attempt(below: int) -> Dict[str, Array]:
+            feeds = drawn(specs, below=below)
+            return {**feeds, **predictor.run(feeds, keep=keep)}
+
         with Predictor(plain, threads=1) as predictor:
-            if work_of(predictor.plan({name: feed.shape for name, feed in feeds.items()}).steps) > MOST_WORK:
+            if work_of(predictor.plan({name: spec.shape for name, spec in specs.items()}).steps) > MOST_WORK:
                 return None
-            return {**feeds, **predictor.run(feeds, keep=[name for name in names if name not in feeds])}
+            return first_taken_below(specs, attempt)[1]
 
     return first_taken(plain.inputs, run)
 

@@ -252,13 +252,13 @@ def _unpacking(pair: Any) -> Dict[str, Any]:
     from time import process_time
 
     from armnet.weights import weights_nbytes
-    from optimize.engines.sample_inputs import drawn
+    from optimize.engines.sample_inputs import drawn_for
     from optimize.rewriting.shapes import sample_specs
     from optimize.rewriting.unpacking import LOAD, RUN, unpacked_nbytes, with_unpacking
     from runtime_arm.execution.predictor import Predictor
 
     facts: Dict[str, Any] = {"packed_nbytes": weights_nbytes(pair)}
-    feeds = drawn(sample_specs(pair.inputs))
+    feeds = drawn_for(pair, sample_specs(pair.inputs))
     for when in (LOAD, RUN):
         with Predictor(pair.replace(predict_net=with_unpacking(pair.predict_net, when)), threads=1) as predictor:
             predictor.run(feeds)

@@ -34,15 +34,16 @@ class Budget:
     Errors are relative to the largest magnitude of an output; they count against ``plain``, from which the pair was
     made, and against the pair itself, both computed by direct sums. If outputs differ by more than ``accuracy`` because
     the net decides otherwise, the errors of the numbers by which it decides count instead, against the pair itself (see
-    ``optimize.engines.decisions``). ``options`` are the pair's; ``is_needed`` says whether the runtime would choose an
-    engine that rounds more than direct sums do.
+    ``optimize.engines.decisions``). ``samples`` are the inputs. ``options`` are the pair's; ``is_needed`` says
+    whether the runtime would choose an engine that rounds more than direct sums do.
     """
 
     def __init__(self, plain: Pair, pair: Pair, trials: Trials, accuracy: float):
         self._plain, self._pair, self._trials, self._accuracy = plain, pair, trials, accuracy
         self._errors: Dict[Tuple[str, ...], float] = {}  # by the engines of the operators
         self._own = trials.of(pair, _rounds)
-        self._samples: Sequence[Feeds] = [drawn(trials.specs, seed) for seed in range(self._own.samples)]
+        below = self._own.below
+        self.samples: Sequence[Feeds] = [drawn(trials.specs, seed, below) for seed in range(self._own.samples)]
         self.options = self._own.options
         self.is_needed = _rounds(self.options)
 
@@ -55,7 +56,7 @@ class Budget:
         cut = before_decisions(self._pair, self._trials.specs, rounding)
         if cut is None:
             return None
-        own, direct = (results(cut.of(one), self._samples) for one in (self._pair, directly(self._pair, self.options)))
+        own, direct = (results(cut.of(one), self.samples) for one in (self._pair, directly(self._pair, self.options)))
         if not cut.chooses_otherwise(direct, own):
             return None
         return _Decided(cut, cut.measured(own), cut.measured(direct))
@@ -64,9 +65,9 @@ class Budget:
         """What is measured of the pair, perhaps with other engines."""
         is_own = _engines(pair) == _engines(self._pair)
         if self._decided is None:
-            return self._own.outputs if is_own and self.is_needed else results(pair, self._samples)
+            return self._own.outputs if is_own and self.is_needed else results(pair, self.samples)
         cut = self._decided.cut
-        return self._decided.own if is_own else cut.measured(results(cut.of(pair), self._samples))
+        return self._decided.own if is_own else cut.measured(results(cut.of(pair), self.samples))
 
     def _agrees(self, wanted: Results) -> bool:
         return relative_error(wanted, self._own.outputs) <= self._accuracy
@@ -74,7 +75,7 @@ class Budget:
     @cached_property
     def _of_pair(self) -> Results:
         """The pair's own outputs by direct sums."""
-        return results(directly(self._pair, self.options), self._samples)
+        return results(directly(self._pair, self.options), self.samples)
 
     @cached_property
     def _of_plain(self) -> Results:
@@ -85,13 +86,14 @@ class Budget:
         """
         if self._plain is self._pair:
             return self._of_pair
-        options, feeds, changed = options_alone(self._plain, self._trials.specs), self._samples[0], None
+        options, feeds, changed = options_alone(self._plain, self._trials.specs), self.samples[0], None
         with Predictor(directly(self._plain, options), threads=1) as predictor:
-            outputs = [predictor.run(one) for one in self._samples]
+            outputs = [predictor.run(one) for one in self.samples]
             if _are_apart(outputs[:1], self._own.outputs) and any(one.dtype.kind == "f" for one in feeds.values()):
                 rng = np.random.default_rng(0)
                 changed = predictor.run({name: in_last_bits(array, rng) for name, array in feeds.items()})
-        self._trials.keep(self._plain, Trial(options, outputs, len(outputs), direct=True, changed=changed))
+        trial = Trial(options, outputs, len(outputs), direct=True, changed=changed, below=self._own.below)
+        self._trials.keep(self._plain, trial)
         return outputs
 
     @cached_property

@@ -6,14 +6,13 @@ import time
 from statistics import median
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from optimize.engines.accuracy import Feeds
 from optimize.engines.options import Option, Options
-from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.execution.profiling import Timing, profile
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.engine_preferences import Preference, preferring
-from runtime_arm.registry.specs import TensorSpec
 
 SECONDS = 8.0  # about how long the timing takes, unless single inferences are slower
 SWEEPS = 2  # over all options, so that a busy moment does not spoil all timings of one option
@@ -24,9 +23,7 @@ WORTHWHILE = 0.99  # of the time; a smaller gain is noise
 Timings = Dict[int, Dict[Preference, float]]  # seconds by place in the net and engine
 
 
-def time_options(
-    pair: Pair, options: Sequence[Options], specs: Mapping[str, TensorSpec], threads: int, progress: Progress
-) -> Timings:
+def time_options(pair: Pair, options: Sequence[Options], feeds: Feeds, threads: int, progress: Progress) -> Timings:
     """How long each operator takes by each of its open engines in the running net: the smallest median of the sweeps.
 
     In every candidate net each operator uses another one of its engines, so there are only as many nets to time as the
@@ -35,7 +32,7 @@ def time_options(
     contested = {one.place: one.open for one in options if len(one.open) > 1}
     wanted = {place: [str(option.preference) for option in found] for place, found in contested.items()}
     timings: Timings = {}
-    for number, timing in time_lists(pair, wanted, specs, threads, SECONDS, "engines", progress):
+    for number, timing in time_lists(pair, wanted, feeds, threads, SECONDS, "engines", progress):
         place = timing.step.index
         preference = contested[place][number].preference
         if timing.step.engine == preference.engine:
@@ -47,7 +44,7 @@ def time_options(
 def time_lists(
     pair: Pair,
     lists: Mapping[int, Sequence[str]],
-    specs: Mapping[str, TensorSpec],
+    feeds: Feeds,
     threads: int,
     seconds: float,
     what: str,
@@ -58,7 +55,6 @@ def time_lists(
     Yields the number of the list and the timing. seconds: about how long all of it may take.
     """
     count = max(map(len, lists.values()), default=0)
-    feeds = drawn(specs)
     for sweep in range(SWEEPS):
         for number in range(count):
             told = {place: number % len(known) for place, known in lists.items()}
@@ -104,13 +100,12 @@ def with_engines(pair: Pair, chosen: Mapping[int, str]) -> Pair:
 
 def seconds_of(
     pairs: Sequence[Pair],
-    specs: Mapping[str, TensorSpec],
+    feeds: Feeds,
     threads: int,
     rounds: int = 9,
     devices: Sequence[Optional[str]] = (),
 ) -> List[float]:
     """How long an inference of each pair takes, on its device if it has one: medians of interleaved runs."""
-    feeds = drawn(specs)
     beside = devices or [None] * len(pairs)
     predictors = [Predictor(pair, threads=threads, device=device) for pair, device in zip(pairs, beside)]
     taken: List[List[float]] = [[] for _ in pairs]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, Set, Tuple
+from typing import Dict, Iterator, List, Set, Tuple
 
+from optimize.engines.accuracy import Feeds
 from optimize.engines.measure import SWEEPS, with_engines
-from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.report import Progress
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.gpu.island import Island
@@ -14,7 +14,6 @@ from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.engine_preferences import DEVICE, Preference
 from runtime_arm.registry.facts import Kind
 from runtime_arm.registry.schema import find
-from runtime_arm.registry.specs import TensorSpec
 
 ROUNDS = 5  # runs of the net for each algorithm in a sweep
 CLEARLY_FASTER = 0.95  # of the default's time; a smaller gain is noise
@@ -22,9 +21,7 @@ CLEARLY_FASTER = 0.95  # of the default's time; a smaller gain is noise
 Timings = Dict[int, Dict[Preference, float]]  # seconds by place in the net and algorithm
 
 
-def time_algorithms(
-    pair: Pair, spec: str, specs: Mapping[str, TensorSpec], threads: int, progress: Progress
-) -> Timings:
+def time_algorithms(pair: Pair, spec: str, feeds: Feeds, threads: int, progress: Progress) -> Timings:
     """The least seconds of every convolution that runs on the device, with each algorithm; copies of its blobs from one
     layout to another count as its own.
     """
@@ -37,7 +34,7 @@ def time_algorithms(
         progress(f"convolutions on {spec}: {algorithm}", at, SWEEPS * len(ALGORITHMS))
         asked = with_engines(bare, dict.fromkeys(places, str(Preference(DEVICE, algorithm))))
         with Predictor(asked, threads=threads, device=spec) as predictor:
-            predictor.run(drawn(specs))  # plans and compiles
+            predictor.run(feeds)  # plans and compiles
             assert predictor.placement is not None
             for island in predictor.placement.islands:
                 for place, preference, seconds in _seconds_of(island):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
+from optimize.engines.accuracy import Feeds
 from optimize.engines.measure import TRIAL_ROUNDS, WORTHWHILE, seconds_of, time_lists, with_engines
 from optimize.engines.options import problem_of
 from optimize.rewriting.report import Progress
@@ -13,14 +14,12 @@ from runtime_arm.machine import blas
 from runtime_arm.pair.pair import Pair
 from runtime_arm.pair.tuned import PROCESSES, THREADS
 from runtime_arm.pair.tuning import Measurement, Tuning, fingerprint, net_hash
-from runtime_arm.registry.specs import TensorSpec
 
 SECONDS = 4.0  # about how long the timing of hints takes
 NOISE = 0.97  # of the time; a smaller gain of an operator may be luck
 ROUNDS = 15  # inferences of the net with and without hints; hints gain less than engines
 SPINNING = 0.1  # seconds for which BLAS's threads may spin after their work and disturb what runs next
 
-InputSpecs = Mapping[str, TensorSpec]
 Hints = Dict[int, str]  # by place in the net, separated by commas
 
 
@@ -32,10 +31,10 @@ class Open(NamedTuple):
     hints: Sequence[str]
 
 
-def open_hints(pair: Pair, specs: InputSpecs) -> List[Open]:
+def open_hints(pair: Pair, feeds: Feeds) -> List[Open]:
     """The operators that run as steps of their own and have hints to try."""
     with Predictor(pair, threads=1) as predictor:
-        steps = predictor.plan({name: spec.shape for name, spec in specs.items()}).steps
+        steps = predictor.plan({name: array.shape for name, array in feeds.items()}).steps
         ops = dict(enumerate(pair.predict_net.op))
         found = [
             Open(step.index, problem_of(step.op, step.in_specs), step.kernel.hints(step.op))
@@ -45,18 +44,18 @@ def open_hints(pair: Pair, specs: InputSpecs) -> List[Open]:
     return [one for one in found if one.hints]
 
 
-def faster_hints(pair: Pair, specs: InputSpecs, threads: int, progress: Progress) -> Hints:
+def faster_hints(pair: Pair, feeds: Feeds, threads: int, progress: Progress) -> Hints:
     """Hints with which the whole net is faster than without them; empty if there are none."""
-    operators = open_hints(pair, specs)
+    operators = open_hints(pair, feeds)
     if not operators:
         return {}
     lists = {one.place: ["", *one.hints] for one in operators}
     timings: Dict[int, Dict[str, float]] = {place: {} for place in lists}
-    for number, timing in time_lists(pair, lists, specs, threads, SECONDS, "blocks and panels", progress):
+    for number, timing in time_lists(pair, lists, feeds, threads, SECONDS, "blocks and panels", progress):
         known, hint = timings[timing.step.index], lists[timing.step.index][number]
         known[hint] = min(known.get(hint, timing.seconds), timing.seconds)
     hints = promising_hints(operators, timings)
-    return hints if hints and _pays(pair, with_engines(pair, hints), specs, threads) else {}
+    return hints if hints and _pays(pair, with_engines(pair, hints), feeds, threads) else {}
 
 
 def promising_hints(operators: Sequence[Open], timings: Mapping[int, Mapping[str, float]]) -> Hints:
@@ -80,44 +79,44 @@ def promising_hints(operators: Sequence[Open], timings: Mapping[int, Mapping[str
     return found
 
 
-def _pays(now: Pair, then: Pair, specs: InputSpecs, threads: int) -> bool:
-    before, after = seconds_of([now, then], specs, threads, ROUNDS)
+def _pays(now: Pair, then: Pair, feeds: Feeds, threads: int) -> bool:
+    before, after = seconds_of([now, then], feeds, threads, ROUNDS)
     return after < WORTHWHILE * before
 
 
-def faster_workers(pair: Pair, specs: InputSpecs, threads: int, progress: Progress) -> str:
+def faster_workers(pair: Pair, feeds: Feeds, threads: int, progress: Progress) -> str:
     """Which is faster: processes that split the operators, or the threads of BLAS in one process."""
     if threads == 1 or blas.loaded() is None:  # the number of threads of another BLAS cannot be set
         return PROCESSES
     progress("processes or threads", 0, 1)
     processes, threaded = (
-        pair.replace(tuning=tuning_of(pair, specs, threads, workers=workers)) for workers in (PROCESSES, THREADS)
+        pair.replace(tuning=tuning_of(pair, feeds, threads, workers=workers)) for workers in (PROCESSES, THREADS)
     )
-    before, after = seconds_apart([processes, threaded], specs, threads)
+    before, after = seconds_apart([processes, threaded], feeds, threads)
     return THREADS if after < WORTHWHILE * before else PROCESSES
 
 
-def seconds_apart(pairs: Sequence[Pair], specs: InputSpecs, threads: int) -> List[float]:
+def seconds_apart(pairs: Sequence[Pair], feeds: Feeds, threads: int) -> List[float]:
     """``seconds_of`` for pairs whose interleaved runs would disturb each other: for each, the least of two medians."""
     sweeps = []
     for _ in range(2):
         sweep = []
         for pair in pairs:
             time.sleep(SPINNING)
-            sweep += seconds_of([pair], specs, threads, TRIAL_ROUNDS)
+            sweep += seconds_of([pair], feeds, threads, TRIAL_ROUNDS)
         sweeps.append(sweep)
     return [min(taken) for taken in zip(*sweeps)]
 
 
 def tuning_of(
     pair: Pair,
-    specs: InputSpecs,
+    feeds: Feeds,
     threads: int,
     engines: Mapping[int, str] = {},
     seconds: Mapping[int, Mapping[str, float]] = {},
     workers: str = PROCESSES,
 ) -> Tuning:
     """The pair's tuning, or a new one for this machine, with one more measurement."""
-    shapes = {name: spec.shape for name, spec in specs.items()}
+    shapes = {name: array.shape for name, array in feeds.items()}
     tuning = pair.tuning or Tuning(net_hash(pair.predict_net), fingerprint(), ())
     return tuning.with_measurement(Measurement(shapes, threads, engines, seconds, workers))

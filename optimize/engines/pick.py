@@ -99,7 +99,7 @@ def pick_engines(
         if device is not None:
             from optimize.engines.measure_device import with_device
 
-            result = with_device(result, device, picker.specs, count, picker.accuracy, report, progress)
+            result = with_device(result, device, picker.feeds, count, picker.accuracy, report, progress)
     return _explained(result, report)
 
 
@@ -131,6 +131,7 @@ class _Picker:
 
         self._budget = first_taken(pair.inputs, budget)
         self.specs = trials.specs
+        self.feeds = self._budget.samples[0]
         self.options = self._budget.options
 
     def within_budget(self, stop_after: Optional[int] = None) -> Pair:
@@ -159,24 +160,24 @@ class _Picker:
         """
         bare = pair.replace(tuning=None)
         options = options_of(bare, self.specs)
-        timings = time_options(bare, options, self.specs, threads, progress)
+        timings = time_options(bare, options, self.feeds, threads, progress)
         picks = self._faster(bare, promising(options, timings), threads, progress)
         engines = _names(picks)
-        hints = faster_hints(with_engines(bare, engines), self.specs, threads, progress)
+        hints = faster_hints(with_engines(bare, engines), self.feeds, threads, progress)
         for place, hint in hints.items():
             engines[place] = f"{engines[place]},{hint}" if place in engines else hint
-        workers = faster_workers(with_engines(bare, engines), self.specs, threads, progress)
+        workers = faster_workers(with_engines(bare, engines), self.feeds, threads, progress)
         seconds = {place: {str(name): taken for name, taken in each.items()} for place, each in timings.items()}
-        tuned = pair.replace(tuning=tuning_of(pair, self.specs, threads, engines, seconds, workers))
+        tuned = pair.replace(tuning=tuning_of(pair, self.feeds, threads, engines, seconds, workers))
         compare = seconds_of if workers == PROCESSES else seconds_apart
-        before, after = compare([bare, tuned], self.specs, threads)
+        before, after = compare([bare, tuned], self.feeds, threads)
         progress("done", 1, 1)
         if after > before:
             self._report.notes.append(
                 f"threads={threads}: nothing that was measured is faster than the runtime's own "
                 f"choice, {before * 1e3:.2f} ms"
             )
-            return pair.replace(tuning=tuning_of(pair, self.specs, threads, {}, seconds))
+            return pair.replace(tuning=tuning_of(pair, self.feeds, threads, {}, seconds))
         self._report.notes.append(
             f"threads={threads}: {before * 1e3:.2f} ms by the runtime's own choice, {after * 1e3:.2f} ms with "
             f"{len(picks)} engines and {len(hints)} sizes of blocks or panels chosen by what was measured"
@@ -194,7 +195,7 @@ class _Picker:
             progress("trials in the whole net", number, len(candidates))
             trial = {**picks, **candidate}
             pairs = [with_engines(bare, _names(picks)), with_engines(bare, _names(trial))]
-            now, then = seconds_of(pairs, self.specs, threads, TRIAL_ROUNDS)
+            now, then = seconds_of(pairs, self.feeds, threads, TRIAL_ROUNDS)
             if then < WORTHWHILE * now and self._is_accurate(pairs[1], candidate):
                 picks = trial
             if time.perf_counter() > end:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimize.engines.options import Options, options_in
-from optimize.engines.sample_inputs import drawn
+from optimize.engines.sample_inputs import BOUNDS, drawn, first_taken_below
 from runtime_arm.errors import ArmnetError
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.netdef import NetDef
@@ -25,13 +24,15 @@ Specs = Mapping[str, TensorSpec]
 class Trial(NamedTuple):
     """What a net showed: the options of its operators, its outputs for the inputs drawn from seeds 0, 1, ..., on how
     many of these its errors are to be measured, and whether the outputs were computed by direct sums. changed: its
-    outputs for the first of these inputs, changed in their last bits, if that was tried."""
+    outputs for the first of these inputs, changed in their last bits, if that was tried. below: the bound below which
+    integers among these inputs were drawn."""
 
     options: List[Options]
     outputs: List[Dict[str, Any]]
     samples: int
     direct: bool = False
     changed: Optional[Dict[str, Any]] = None
+    below: int = BOUNDS[0]
 
 
 class Trials:
@@ -51,13 +52,24 @@ class Trials:
             with Predictor(pair, threads=1) as predictor:
                 work = work_of(predictor.plan({name: spec.shape for name, spec in self.specs.items()}).steps)
                 found = Trial(options_in(predictor, self.specs), [], SAMPLES if work <= ENOUGH_WORK else 1)
-                if is_measured(found.options):
-                    found.outputs.extend(predictor.run(drawn(self.specs, seed)) for seed in range(found.samples))
-                elif work <= MOST_WORK:
-                    with suppress(ArmnetError):
-                        found.outputs.append(predictor.run(drawn(self.specs)))
+                needed = is_measured(found.options)
+                try:
+                    if needed or work <= MOST_WORK:
+                        found = self._run(predictor, found, found.samples if needed else 1)
+                except ArmnetError:
+                    if needed:
+                        raise
             self.keep(pair, found)
         return found
+
+    def _run(self, predictor: Predictor, trial: Trial, samples: int) -> Trial:
+        """The trial with its outputs for that many samples."""
+
+        def attempt(below: int) -> List[Dict[str, Any]]:
+            return [predictor.run(drawn(self.specs, seed, below)) for seed in range(samples)]
+
+        below, outputs = first_taken_below(self.specs, attempt)
+        return trial._replace(outputs=outputs, below=below)
 
     def keep(self, pair: Pair, trial: Trial) -> None:
         """Remember what the pair showed elsewhere."""
@@ -68,10 +80,15 @@ class Trials:
         known = self._known.get((id(pair.init_net), id(pair.predict_net)))
         return None if known is None else known[2]
 
-    def outputs(self, pair: Pair, specs: Specs) -> Optional[Dict[str, Any]]:
-        """The pair's outputs for the inputs drawn from these specs, if it was tried on them."""
+    def outputs(self, pair: Pair, specs: Specs, below: Optional[int] = None) -> Optional[Dict[str, Any]]:
+        """The pair's outputs for the inputs drawn from these specs, if it was tried on them.
+
+        below: the bound below which integers among them are drawn, by default that of the trial.
+        """
         found = self.find(pair) if dict(specs) == self.specs else None
-        return found.outputs[0] if found is not None and found.outputs else None
+        if found is None or not found.outputs or below not in (None, found.below):
+            return None
+        return found.outputs[0]
 
 
 def work_of(steps: Sequence[Step]) -> int:

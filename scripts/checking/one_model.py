@@ -21,7 +21,7 @@ from armnet.comparison import compare, in_portions, specs_for
 from exporter.compare.divergence import ROUNDING, Divergence, divergences
 from exporter.compare.original_run import run_original
 from optimize.engines.accuracy import difference
-from optimize.engines.sample_inputs import drawn, in_last_bits
+from optimize.engines.sample_inputs import in_last_bits, taken
 from optimize.examples import stored_examples
 from optimize.rewriting.shapes import OTHER, STEP, sample_specs
 from runtime_arm.errors import ArmnetError, ExportError, MissingDependency, UsageError, first_line
@@ -42,7 +42,6 @@ ROUNDED_STATES = "DynamicQuantizeLSTM"  # what it remembers is rounded to steps,
 FAR = 0.25  # of the largest magnitude: onnxruntime is up to 0.15 from itself, with and without its optimiser
 SENSITIVE = 10.0  # times as far as the last bits of inputs move an output may be rounding, which all operators do
 CHOICES = 2  # of those sizes that are run
-LARGEST = (100, 2)  # random integers are below this; the second if the net refuses the first
 BY_ROUNDING = "differs by rounding alone: each operator computes what the runtime does from the runtime's own numbers"
 MOVED = "optimised, it differs by no more than ten times what the last bits of its inputs make"
 
@@ -143,14 +142,8 @@ def _with(inputs: Sequence[TensorInfo], examples: Mapping[str, Tuple[int, ...]])
 
 def _accepted(plain: Pair, specs: Mapping[str, TensorSpec]) -> Tuple[Feeds, Dict[str, Any]]:
     """Random inputs of these specs that the pair accepts, and its outputs."""
-    for largest in LARGEST:
-        feeds = drawn(specs, largest=largest)
-        try:
-            return feeds, _outputs(plain, feeds, 1)
-        except ArmnetError:
-            if largest == LARGEST[-1]:
-                raise
-    raise AssertionError("the loop returns or raises")
+    with Predictor(plain, threads=1) as predictor:
+        return taken(predictor, specs)[:2]
 
 
 def _outputs(pair: Pair, feeds: Feeds, threads: int) -> Dict[str, Any]:

@@ -12,6 +12,7 @@ from optimize import Report, pick_engines
 from optimize.engines import measure_hints
 from optimize.engines import pick as engines
 from optimize.engines.measure_hints import Open, faster_hints, faster_workers, open_hints, promising_hints
+from optimize.engines.sample_inputs import drawn
 from optimize.rewriting.shapes import sample_specs
 from runtime_arm import Predictor
 from runtime_arm.engines.conv import gemm
@@ -104,7 +105,7 @@ def test_hints_are_kept_if_the_whole_net_is_faster(
 ) -> None:
     pair = convolutions()
     tried = believe(monkeypatch, {"panel=32": 1.0}, net)
-    assert faster_hints(pair, sample_specs(pair.inputs), 1, silent) == kept
+    assert faster_hints(pair, drawn(sample_specs(pair.inputs)), 1, silent) == kept
     assert tried[0] == {0: "", 1: "", 2: ""}
     assert {hint for each in tried for hint in each.values()} >= {"", *HINTS}
 
@@ -112,7 +113,7 @@ def test_hints_are_kept_if_the_whole_net_is_faster(
 def test_a_net_without_open_hints_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = pair_of('net "": x -> y\n Relu(x) -> y', {}, {"x": SHAPE})
     tried = believe(monkeypatch, {}, [1.0, 0.5])
-    assert faster_hints(pair, sample_specs(pair.inputs), 1, silent) == {}
+    assert faster_hints(pair, drawn(sample_specs(pair.inputs)), 1, silent) == {}
     assert tried == []
 
 
@@ -136,7 +137,7 @@ def test_the_faster_workers_are_kept(
 
     monkeypatch.setattr(measure_hints, "seconds_apart", seconds_apart)
     monkeypatch.setattr(blas, "loaded", lambda: OPENBLAS)
-    assert faster_workers(pair, sample_specs(pair.inputs), threads, silent) == workers
+    assert faster_workers(pair, drawn(sample_specs(pair.inputs)), threads, silent) == workers
     assert compared == (["processes", "threads"] if threads > 1 else [])
 
 

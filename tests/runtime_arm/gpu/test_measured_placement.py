@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-import numpy as np
 import pytest
 
 from armnet.__main__ import main
@@ -22,7 +21,6 @@ from runtime_arm.gpu.island import Island
 from runtime_arm.gpu.programs import Programs
 from runtime_arm.pair.pair import Pair
 from runtime_arm.registry.engine_preferences import Preference
-from runtime_arm.registry.specs import TensorSpec
 from tests.docs.json_schemas import assert_fits
 from tests.runtime_arm.gpu.nets import SHAPE, X, net
 
@@ -182,7 +180,7 @@ def test_the_processor_ignores_ways_of_a_device() -> None:
 
 
 def test_every_way_is_timed_by_the_devices_clock() -> None:
-    timings = time_algorithms(_measured(), "opencl:0", {"x": TensorSpec(SHAPE, np.float32)}, 1, quiet)
+    timings = time_algorithms(_measured(), "opencl:0", {"x": X}, 1, quiet)
     algorithms = [{preference.variant for preference in known} - {"cudnn"} for _, known in sorted(timings.items())]
     assert algorithms == [{"direct", "winograd", "im2col"}, {"direct", "im2col"}, {"direct", "winograd", "im2col"}]
     assert all(taken > 0 for known in timings.values() for taken in known.values())
