@@ -54,21 +54,22 @@ class Steady(NamedTuple):
         for target, given in zip(carried, state):
             if target is not None:
                 target[...] = given
-        scanned: List[List[Array]] = [[] for _ in results[len(state) :]]
+        scanned: List[Tuple[List[Array], Array]] = [([], one) for one in results[len(state) :]]
+        last = trips[-1]
         for trip in trips:
             if number is not None:
                 number[...] = trip
             if condition is not None:
                 condition[...] = True
             self.run()
-            for slices, one in zip(scanned, results[len(state) :]):
+            for slices, one in scanned:
                 slices.append(one.copy())
             if not holds(goes_on):
                 break
-            if trip != trips[-1]:
+            if trip != last:
                 for target, source in self.copies:
                     target[...] = source
-        return [one.copy() for one in results[: len(state)]], scanned
+        return [one.copy() for one in results[: len(state)]], [slices for slices, _ in scanned]
 
 
 def _are_one(one: Array, other: Array) -> bool:

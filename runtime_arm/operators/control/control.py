@@ -54,8 +54,9 @@ def _unknown(op: OperatorDef, *inputs: Optional[TensorSpec]) -> List[TensorSpec]
 
 
 def _holds(op: OperatorDef, condition: Any) -> bool:
-    require(op, condition.size == 1, f"the condition must be one element, got shape {condition.shape}")
-    return bool(condition.reshape(-1)[0])
+    if condition.size != 1:  # each trip of a loop asks: no text without an error
+        raise ShapeError(op, f"the condition must be one element, got shape {condition.shape}")
+    return bool(condition.item())
 
 
 def _writes(net: NetDef) -> Dict[str, None]:
