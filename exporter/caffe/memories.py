@@ -32,7 +32,7 @@ class Memories:
 
 
 def overwritten_at_last(layers: Sequence[Any]) -> Set[str]:
-    """The names whose values a layer in place on another name of their memory changes, and that no layer reads later."""
+    """The names that no layer reads after a layer in place on another name of their memory has changed their values."""
     memories = Memories()
     names: Set[str] = set()
     for layer in layers:
