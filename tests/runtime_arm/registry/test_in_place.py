@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from functools import partial
 from typing import Sequence
 
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from runtime_arm.netdef import Array
 from runtime_arm.registry.in_place import MOST_PARTS, parts, updates
-from runtime_arm.registry.steps import Step, in_turn
-from tests.support.allocation import NUMPY_NBYTES
+from runtime_arm.registry.steps import in_turn
+from tests.support.allocation import NUMPY_NBYTES, nbytes_of_second_run
 
 
 def strided(shape: Sequence[int], strides: Sequence[int]) -> Array:
@@ -62,12 +61,13 @@ def test_they_are_few_and_numpy_copies_nothing(shape: Sequence[int], strides: Se
     assert view.nbytes > NUMPY_NBYTES
     steps = updates(np.maximum, view, np.ones((), np.float32))
     assert len(steps) == count
-    assert allocated(steps) <= NUMPY_NBYTES
+    assert nbytes_of_second_run(in_turn(steps)) <= NUMPY_NBYTES
 
 
 def test_numpy_copies_what_is_not_cut() -> None:
     view = strided((4, 16, 896), (15616, 896, 1))
-    assert allocated([partial(np.maximum, view, np.ones((), np.float32), out=view)]) >= view.nbytes
+    step = partial(np.maximum, view, np.ones((), np.float32), out=view)
+    assert nbytes_of_second_run(step) >= view.nbytes
 
 
 def test_an_operand_within_the_target_is_read_before_it_changes() -> None:
@@ -102,15 +102,3 @@ def test_targets_may_run_backwards() -> None:
     wanted = view + bound
     in_turn(updates(np.add, view, bound))()
     np.testing.assert_array_equal(view, wanted)
-
-
-def allocated(steps: Sequence[Step]) -> int:
-    """The peak, in bytes, of what the steps allocate."""
-    run = in_turn(steps)
-    run()
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
