@@ -196,6 +196,7 @@ def _quantized(
     from optimize.quantization import quantize
     from optimize.quantization.calibration_cache import remove_calibration
 
+    table = _table(args.table) if args.table else None  # a mistake in it leaves what an earlier run has found
     try:
         with progress("quantize") as bar:
             return quantize(
@@ -203,7 +204,7 @@ def _quantized(
                 samples,
                 args.weights,
                 args.activations,
-                table=_table(args.table) if args.table else None,
+                table=table,
                 calibration=args.calibration,
                 per_tensor=args.per_tensor,
                 equalize={"auto": None, "on": True, "off": False}[args.equalize],

@@ -36,9 +36,11 @@ class Journal:
         except ResourceError as error:
             self.lost = str(error)
         self._file: Optional[TextIO] = None
+        self.known: Dict[int, Finding] = {}
         if fresh:
-            self.remove()
-        self.known = self._read()
+            self.remove()  # which the system may refuse
+        else:
+            self.known = self._read()
 
     def _read(self) -> Dict[int, Finding]:
         known: Dict[int, Finding] = {}

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from exporter.caffe.layer import Layer
-from exporter.caffe.memories import Memories
+from exporter.caffe.memories import Memories, overwritten_at_last
 from exporter.caffe.net import DATA_LAYERS, INPUT_LAYERS, inference_layers, outputs_of, title
 from exporter.caffe.prototxt import read_prototxt
 from exporter.caffe.rules import find_rule
@@ -83,7 +83,7 @@ def translated(
     builder.reserve([name for layer in layers for name in layer.top])
     read = {name for layer in layers for name in layer.bottom}
     inputs: List[TensorInfo] = []
-    blobs_of = _Blobs(builder, layers)
+    blobs_of = _Blobs(builder, net)
     for proto in layers:
         try:
             if proto.type in INPUT_LAYERS:
@@ -100,6 +100,7 @@ def translated(
                 raise ExportError(f"{title(proto)}: {error}") from error
             on_problem(proto, error)
             blobs_of.skip(proto)
+    blobs_of.finish()
     return builder, inputs
 
 
@@ -135,17 +136,21 @@ class _Blobs:
     """The blob of the net behind each Caffe name. A layer that works in place makes a new blob.
 
     The last blob of a Caffe name has that name, so that results are found under Caffe's names. Names that share memory
-    in Caffe are all overwritten by a layer in place on one of them: what reads another one later reads the new values.
+    in Caffe are all overwritten by a layer in place on one of them: what reads another one later reads the new values,
+    and so do results.
     """
 
-    def __init__(self, builder: NetBuilder, layers: Sequence[Any]):
+    def __init__(self, builder: NetBuilder, net: CaffeNet):
         self._builder = builder
         self._current: Dict[str, str] = {}
         self._inputs: List[str] = []
+        layers = net.layers
         self._writes = Counter(name for layer in layers for name in layer.top if layer.type not in INPUT_LAYERS)
+        self._late = overwritten_at_last(layers).intersection(net.outputs)
+        self._writes.update(self._late)  # by ``finish``
         self._made: Dict[str, str] = {}
         self._memories = Memories()
-        self._overwritten: Dict[str, str] = {}  # by which name of the same memory
+        self._overwritten: Dict[str, Tuple[str, Any]] = {}  # by a layer in place, on which name of the same memory
 
     def add_input(self, name: str, dims: Optional[Dims]) -> TensorInfo:
         """Declare an input of the net."""
@@ -176,13 +181,15 @@ class _Blobs:
 
     def _read(self, proto: Any, name: str) -> str:
         """The blob that holds what a layer reads under a name."""
-        by = self._overwritten.pop(name, None)
-        if by is not None:
-            blob = self._builder.fresh(f"{name}_{proto.name}")
-            operands = [self._current[by], self._current[name]]
-            Layer(proto, operands, [blob], None, self._builder).add("ResizeLike")
-            self._current[name] = blob
+        if name in self._overwritten:
+            self._renew(proto, name, self._builder.fresh(f"{name}_{proto.name}"))
         return self._current[name]
+
+    def _renew(self, proto: Any, name: str, blob: str) -> None:
+        """Let a blob hold what the name has held since a layer in place overwrote its memory."""
+        by, _ = self._overwritten.pop(name)
+        Layer(proto, [self._current[by], self._current[name]], [blob], None, self._builder).add("ResizeLike")
+        self._current[name] = blob
 
     def skip(self, proto: Any) -> None:
         """Forget everything about the layer's tops."""
@@ -197,7 +204,12 @@ class _Blobs:
                 Layer(proto, [blob], [name], None, self._builder).add("Copy")
                 blob = name
             self._current[name] = blob
-            self._overwritten.update(dict.fromkeys(self._memories.write(proto, name), name))
+            self._overwritten.update(dict.fromkeys(self._memories.write(proto, name), (name, proto)))
+
+    def finish(self) -> None:
+        """Let results hold what layers in place wrote into their memory under another name."""
+        for name in [name for name in self._overwritten if name in self._late]:
+            self._renew(self._overwritten[name][1], name, name)
 
 
 def _freed(dims: Dims) -> Dims:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence, Set
 
 
 def shares_memory(layer: Any) -> bool:
@@ -29,3 +29,14 @@ class Memories:
         self._first[top] = self.first(layer.bottom[0]) if shares_memory(layer) else top
         self._first.setdefault(self._first[top], self._first[top])
         return []
+
+
+def overwritten_at_last(layers: Sequence[Any]) -> Set[str]:
+    """The names that no layer reads after a layer in place on another name of their memory has changed their values."""
+    memories = Memories()
+    names: Set[str] = set()
+    for layer in layers:
+        names -= {*layer.bottom}
+        for top in layer.top:
+            names.update(memories.write(layer, top))
+    return names

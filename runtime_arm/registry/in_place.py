@@ -13,11 +13,15 @@ from runtime_arm.registry.steps import Step
 
 Index = Tuple[slice, ...]
 
+MOST_PARTS = 64  # more calls may take longer than a copy
+
 
 def updates(ufunc: Any, target: Array, other: Array) -> List[Step]:
-    """The steps target = ufunc(target, other); ``other`` broadcasts."""
+    """The steps target = ufunc(target, other); ``other`` broadcasts. Where it may share memory with the target there is
+    one step, for which NumPy may copy.
+    """
     pieces = parts(target)
-    if len(pieces) == 1:
+    if len(pieces) == 1 or np.may_share_memory(target, other):  # a later part would read what an earlier one wrote
         return [partial(ufunc, target, other, out=target)]
     whole = np.broadcast_to(other, target.shape)
     return [partial(ufunc, target[piece], whole[piece], out=target[piece]) for piece in pieces]
@@ -26,14 +30,19 @@ def updates(ufunc: Any, target: Array, other: Array) -> List[Step]:
 def parts(array: Array) -> List[Index]:
     """Indices of the parts, as few as possible, that NumPy overwrites without a copy; together they are the array.
 
+    There are at most ``MOST_PARTS``. Where more would be needed, larger ones stay, which NumPy copies.
+
     NumPy copies an operand that is to be overwritten, unless it sees that no two elements of it share memory. It does
     not look far: see ``_is_apart``. If the copy is large, it takes longer than the step itself.
     """
+    whole = (slice(None),) * array.ndim
     if _is_apart(array):
-        return [(slice(None),) * array.ndim]
+        return [whole]
     axes = sorted((size, axis) for axis, size in enumerate(array.shape) if size > 1)
     axis = next((axis for _, axis in axes if _is_apart(array[_at(axis, 0)])), axes[0][1])
     within = parts(array[_at(axis, 0)])
+    if array.shape[axis] * len(within) > MOST_PARTS:
+        return [whole]
     return [(*part[:axis], slice(at, at + 1), *part[axis + 1 :]) for at in range(array.shape[axis]) for part in within]
 
 

@@ -31,9 +31,8 @@ def _elements(program: Program, name: str) -> List[str]:
     changes: List[OperatorDef] = []
     while True:
         made = source(program, name)
-        if made is None or made.full_type not in SEQUENCE_MAKERS:
-            raise Refusal(f"what {name!r} holds is not known")
-        if program.is_rewritten(name) or len(changes) > MOST_ELEMENTS:
+        is_made = made is not None and made.full_type in SEQUENCE_MAKERS
+        if made is None or not is_made or program.is_rewritten(name) or len(changes) > MOST_ELEMENTS:
             raise Refusal(f"what {name!r} holds is not known")
         if made.full_type not in ("onnx.SequenceInsert", "onnx.SequenceErase"):
             break

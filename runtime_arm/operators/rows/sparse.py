@@ -206,13 +206,8 @@ def scatter_weighted_sum(op: OperatorDef, x: TensorSpec, *others: TensorSpec) ->
     weight, indices, *pairs = others
     require(op, len(pairs) % 2 == 0, "rows and weights must come in pairs", *pairs)
     require_indices(op, indices)
-    require(
-        op,
-        x.size > 0 < x.ndim and indices.ndim == 1,
-        "X must have elements, and the indices must be a vector",
-        x,
-        indices,
-    )
+    fits = x.ndim > 0 and x.size > 0 and indices.ndim == 1
+    require(op, fits, "X must have a dimension and elements, and the indices must be a vector", x, indices)
     single = all(w.size == 1 and w.dtype == np.float32 for w in (weight, *pairs[1::2]))
     require(op, single, "each weight must be one float32", weight, *pairs[1::2])
     shape = (indices.shape[0], *x.shape[1:])

@@ -233,6 +233,17 @@ def test_all_layers_on_integers_or_until_the_outputs_are_close(armnet: Armnet, d
         assert f"invalid decibels value: '{word}'" in errors
 
 
+def test_a_mistake_in_the_table_keeps_the_calibration_of_an_earlier_run(
+    armnet: Armnet, digits: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "pair.calibration" / "ranges.npz"
+    kept.parent.mkdir()
+    kept.write_text("of hours")
+    words = ["quantize", digits, "-o", tmp_path / "pair", "--activations", "int8", "--samples", 8]
+    refused(armnet(*words, "--data", DEMO / "held_back.npz", "--table", tmp_path / "none.csv"), "none.csv")
+    assert kept.read_text() == "of hours"
+
+
 def test_a_refusal_leaves_no_calibration_behind(armnet: Armnet, digits: Path, tmp_path: Path) -> None:
     """Whoever mends the data must not go on with what was found on the old."""
     words = ["quantize", digits, "-o", tmp_path / "none", "--activations", "int8", "--samples", 8]

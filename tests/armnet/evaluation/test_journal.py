@@ -105,6 +105,19 @@ def test_without_a_place_for_its_journal_an_evaluation_gives_the_same(
         assert reason in err
 
 
+def test_a_fresh_evaluation_forgets_also_what_it_cannot_remove(journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(["net", "data"])
+    journal.write(0, {"text": "first"})
+    journal.close()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(f"{path} cannot be removed")
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    assert Journal(["net", "data"]).known == {0: {"text": "first"}}
+    assert Journal(["net", "data"], fresh=True).known == {}
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_findings_are_remembered_when_the_disk_is_full(journals: Path) -> None:
     journal = Journal(["net", "data"])

@@ -231,3 +231,19 @@ def test_a_layer_in_place_changes_all_blobs_that_have_one_memory_in_caffe(tmp_pa
         results = predictor.run([x])
     assert_each_close(results["tripled"], 3 * np.maximum(2 * x, 0), what="tripled")
     assert_each_close(results["other"].reshape(-1), np.maximum(2 * x, 0).reshape(-1), what="other")
+
+
+@pytest.mark.parametrize("kind", ["Split", "Flatten"])
+def test_a_layer_in_place_changes_results_that_have_its_memory_in_caffe(tmp_path: Path, kind: str) -> None:
+    layers = [
+        f'layer {{ name: "one" type: "{kind}" bottom: "x" top: "one" }}',
+        f'layer {{ name: "other" type: "{kind}" bottom: "x" top: "other" }}',
+        'layer { name: "relu" type: "ReLU" bottom: "other" top: "other" }',
+        'layer { name: "doubled" type: "Power" bottom: "one" top: "one" power_param { scale: 2 } }',
+    ]
+    x = np.arange(-24, 24, dtype=np.float32).reshape(1, 3, 4, 4)
+    with Predictor(pair_of(tmp_path, net(*layers, dims=x.shape))) as predictor:
+        results = predictor.run([x])
+    assert sorted(results) == ["one", "other"]
+    for name, result in results.items():
+        assert_each_close(result.reshape(-1), 2 * np.maximum(x, 0).reshape(-1), what=name)

@@ -27,28 +27,30 @@ def run(type: str, inputs: Sequence[Any], outputs: Sequence[str], **arguments: A
 
 
 @pytest.mark.parametrize(
-    ("type", "shapes", "outputs", "arguments"),
+    ("type", "shapes", "outputs", "arguments", "reason"),
     [
-        ("Adadelta", MOMENTS, 3, {"epsilon": -1e-4}),
-        ("Adadelta", MOMENTS, 3, {"decay": -0.9}),
-        ("ClipTensorByScaling", ((5,), (1,)), 1, {"threshold": 0.0}),
-        ("Lars", ((5,), (5,), (1,), (1,), (1,)), 1, {"lr_min": -0.5}),
-        ("Lars", ((5,), (5,), (1,), (1,), (1,)), 1, {"offset": -0.5}),
-        ("SpatialBN", BATCH_NORM, 1, {"is_test": 1, "epsilon": -0.01}),
-        ("SpatialBN", BATCH_NORM, 1, {"is_test": 1, "momentum": -0.5}),
-        ("LpPool", ((1, 2, 6),), 1, {"kernel": 2}),
-        ("MaxPool", ((1, 2, 6),), 1, {"kernels": [2], "stride": 2}),
-        ("AveragePool", ((1, 2, 6),), 1, {"kernels": [2], "strides": [1, 2]}),
-        ("AveragePool", ((1, 2, 6),), 1, {"kernels": [2], "pad": 1}),
-        ("LpNormGradient", ((3, 4), (1,)), 1, {"p": 3}),
-        ("CrossEntropyGradient", (*ROWS, (3, 1)), 1, {}),
-        ("LayerNormGradient", ((3, 5), (3, 5), (3,), (3,), (3, 5)), 3, {"elementwise_affine": 1}),
-        ("DotProductWithPaddingGradient", ((3, 4), (3, 8), (3, 1)), 2, {"replicate": 1}),
+        ("Adadelta", MOMENTS, 3, {"epsilon": -1e-4}, "epsilon must be"),
+        ("Adadelta", MOMENTS, 3, {"decay": -0.9}, "decay must be"),
+        ("ClipTensorByScaling", ((5,), (1,)), 1, {"threshold": 0.0}, "threshold must be"),
+        ("Lars", ((5,), (5,), (1,), (1,), (1,)), 1, {"lr_min": -0.5}, "lr_min must be"),
+        ("Lars", ((5,), (5,), (1,), (1,), (1,)), 1, {"offset": -0.5}, "offset must be"),
+        ("SpatialBN", BATCH_NORM, 1, {"is_test": 1, "epsilon": -0.01}, "epsilon must be"),
+        ("SpatialBN", BATCH_NORM, 1, {"is_test": 1, "momentum": -0.5}, "momentum must be"),
+        ("LpPool", ((1, 2, 6),), 1, {"kernel": 2}, "four dimensions"),
+        ("MaxPool", ((1, 2, 6),), 1, {"kernels": [2], "stride": 2}, "same number of dimensions"),
+        ("AveragePool", ((1, 2, 6),), 1, {"kernels": [2], "strides": [1, 2]}, "same number of dimensions"),
+        ("AveragePool", ((1, 2, 6),), 1, {"kernels": [2], "pad": 1}, "same number of dimensions"),
+        ("LpNormGradient", ((3, 4), (1,)), 1, {"p": 3}, "p must be"),
+        ("CrossEntropyGradient", (*ROWS, (3, 1)), 1, {}, "dY must be a vector"),
+        ("LayerNormGradient", ((3, 5), (3, 5), (3,), (3,), (3, 5)), 3, {"elementwise_affine": 1}, "sixth input"),
+        ("DotProductWithPaddingGradient", ((3, 4), (3, 8), (3, 1)), 2, {"replicate": 1}, "dZ a number for each"),
     ],
 )
-def test_floats_that_caffe2_refuses(type: str, shapes: Shapes, outputs: int, arguments: Dict[str, Any]) -> None:
+def test_floats_that_caffe2_refuses(
+    type: str, shapes: Shapes, outputs: int, arguments: Dict[str, Any], reason: str
+) -> None:
     given = [np.ones(shape, np.float32) for shape in shapes]
-    with pytest.raises(ArmnetError):
+    with pytest.raises(ArmnetError, match=reason):
         run(type, given, [f"y{number}" for number in range(outputs)], **arguments)
 
 
@@ -76,10 +78,15 @@ def test_iter_without_inputs_and_outputs_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type", "inputs", "arguments"),
+    ("type", "inputs", "arguments", "reason"),
     [
-        ("Gather", [np.ones((5, 3), np.float32), np.array([0, 1])], {"match_outer": 1}),
-        ("PackSegments", [np.array([2, 3], np.int32), np.ones((5, 2), np.float32)], {"return_presence_mask": 1}),
+        ("Gather", [np.ones((5, 3), np.float32), np.array([0, 1])], {"match_outer": 1}, "match_outer needs"),
+        (
+            "PackSegments",
+            [np.array([2, 3], np.int32), np.ones((5, 2), np.float32)],
+            {"return_presence_mask": 1},
+            "need each other",
+        ),
         (
             "ScatterWeightedSum",
             [
@@ -90,11 +97,14 @@ def test_iter_without_inputs_and_outputs_is_refused() -> None:
                 np.ones(1, np.float32),
             ],
             {},
+            "must have a dimension and elements",
         ),
     ],
 )
-def test_other_inputs_that_caffe2_refuses(type: str, inputs: Sequence[Any], arguments: Dict[str, Any]) -> None:
-    with pytest.raises(ArmnetError):
+def test_other_inputs_that_caffe2_refuses(
+    type: str, inputs: Sequence[Any], arguments: Dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ArmnetError, match=reason):
         run(type, inputs, ["x0" if type == "ScatterWeightedSum" else "y"], **arguments)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from functools import partial
 from typing import Sequence
 
@@ -12,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime_arm.netdef import Array
-from runtime_arm.registry.in_place import updates
-from runtime_arm.registry.steps import Step, in_turn
-from tests.support.allocation import NUMPY_NBYTES
+from runtime_arm.registry.in_place import MOST_PARTS, parts, updates
+from runtime_arm.registry.steps import in_turn
+from tests.support.allocation import NUMPY_NBYTES, nbytes_of_second_run
 
 
 def strided(shape: Sequence[int], strides: Sequence[int]) -> Array:
@@ -62,21 +61,44 @@ def test_they_are_few_and_numpy_copies_nothing(shape: Sequence[int], strides: Se
     assert view.nbytes > NUMPY_NBYTES
     steps = updates(np.maximum, view, np.ones((), np.float32))
     assert len(steps) == count
-    assert allocated(steps) <= NUMPY_NBYTES
+    assert nbytes_of_second_run(in_turn(steps)) <= NUMPY_NBYTES
 
 
 def test_numpy_copies_what_is_not_cut() -> None:
     view = strided((4, 16, 896), (15616, 896, 1))
-    assert allocated([partial(np.maximum, view, np.ones((), np.float32), out=view)]) >= view.nbytes
+    step = partial(np.maximum, view, np.ones((), np.float32), out=view)
+    assert nbytes_of_second_run(step) >= view.nbytes
 
 
-def allocated(steps: Sequence[Step]) -> int:
-    """The peak, in bytes, of what the steps allocate."""
-    run = in_turn(steps)
-    run()
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+def test_an_operand_within_the_target_is_read_before_it_changes() -> None:
+    view = strided((4, 16, 896), (15616, 896, 1))
+    wanted = view + view[:1]
+    in_turn(updates(np.add, view, view[:1]))()
+    np.testing.assert_array_equal(view, wanted)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((100, 100, 100), (19999, 103, 1)), ((20, 30, 40, 50), (999983, 31013, 631, 1))]
+)
+def test_odd_strides_do_not_make_too_many(shape: Sequence[int], strides: Sequence[int]) -> None:
+    view = strided(shape, strides)
+    wanted = view + 1
+    assert len(parts(view)) <= MOST_PARTS
+    in_turn(updates(np.add, view, np.ones((), np.float32)))()
+    np.testing.assert_array_equal(view, wanted)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (4, 3, 0), (1, 1)])
+def test_small_and_empty_targets_take_one(shape: Sequence[int]) -> None:
+    target = np.zeros(shape, np.float32)
+    in_turn(updates(np.add, target, np.ones((), np.float32)))()
+    assert len(parts(target)) == 1
+    np.testing.assert_array_equal(target, np.ones(shape, np.float32))
+
+
+def test_targets_may_run_backwards() -> None:
+    view = strided((4, 16, 896), (15616, 896, 1))[::-1, ::-1, ::-1]
+    bound = np.linspace(-1, 1, 896).astype(np.float32)
+    wanted = view + bound
+    in_turn(updates(np.add, view, bound))()
+    np.testing.assert_array_equal(view, wanted)
