@@ -73,7 +73,7 @@ def _blob(proto: Any) -> Blob:
     return blob
 
 
-def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]]) -> bytes:
+def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]], with_gradients: bool = False) -> bytes:
     """A caffemodel: each layer's definition with its blobs."""
     net = message_class("NetParameter")()
     net.name = name
@@ -81,7 +81,7 @@ def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]]) -> by
         layer = net.layer.add()
         layer.CopyFrom(proto)
         del layer.blobs[:]
-        layer.blobs.extend(blob.to_proto() for blob in blobs)
+        layer.blobs.extend(blob.to_proto(with_gradients) for blob in blobs)
     content: bytes = net.SerializeToString()
     return content
 

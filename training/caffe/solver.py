@@ -100,7 +100,7 @@ class Solver:
         """The caffemodel and the solverstate, which names the file of the caffemodel if it is given."""
         history = [memory[part] for part in range(self._rule.memory) for memory in self._memory]
         step = steps_done(self._proto, self.iteration)
-        return self.net.save(), solverstate_of(self.iteration, step, history, learned_net)
+        return self.net.save(self._proto.snapshot_diff), solverstate_of(self.iteration, step, history, learned_net)
 
     def restore(self, caffemodel: Optional[bytes], solverstate: bytes) -> None:
         """Go on where a snapshot was taken. FormatError if it is of another net or another rule."""
