@@ -321,7 +321,7 @@ class WngradOptimizer(Optimizer):
 
     def _run(self, net: Any, param_init_net: Any, info: Any) -> None:
         own = self._lars(net, param_init_net, info, self.lars)
-        rate, _ = self._learning_rate(net, param_init_net, self.rate, own)
+        rate, _ = self._learning_rate(net, param_init_net, -self.rate, own)
         moment = _number(param_init_net, info, "moment", self.moment_init)
         sparse = isinstance(info.grad, core.GradientSlice)
         more = [] if sparse else [f"{info.blob}_{name}" for name in self.more]
@@ -345,7 +345,7 @@ class StormOptimizer(Optimizer):
 
     def _run(self, net: Any, param_init_net: Any, info: Any) -> None:
         own = self._lars(net, param_init_net, info, self.lars)
-        rate, _ = self._learning_rate(net, param_init_net, self.rate, own)
+        rate, _ = self._learning_rate(net, param_init_net, -self.rate, own)
         squares = _number(param_init_net, info, "grad_sq_sum", self.grad_sq_init)
         outputs = [info.blob, _zeros(param_init_net, info, "moment"), squares]
         if isinstance(info.grad, core.GradientSlice):
