@@ -15,6 +15,7 @@ from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError, 
 from runtime_arm.netdef import Array
 from training.caffe.files import PHASES, Content, Text, caffemodel_of, input_shapes, named, net_of, weights_of
 from training.caffe.fillers import filled
+from training.caffe.hdf5 import parameters_in
 from training.caffe.layers import is_loss, make_layer
 from training.caffe.layers.layer import Layer
 from training.caffe.splits import with_splits
@@ -356,8 +357,11 @@ class Net:
                 found.append(Parameter(blob, spec.lr_mult, spec.decay_mult))
         return found
 
-    def save(self, with_gradients: bool = False) -> bytes:
-        """The caffemodel."""
+    def save(self, with_gradients: bool = False, hdf5: bool = False) -> bytes:
+        """The caffemodel; with hdf5 the HDF5 file of the same."""
+        if hdf5:
+            blobs = {id(proto): layer.blobs for proto, layer in self.layers}
+            return parameters_in([(proto.name, blobs.get(id(proto), [])) for proto in self.protos], with_gradients)
         return caffemodel_of(self.name, [(proto, layer.blobs) for proto, layer in self.layers], with_gradients)
 
     def share_with(self, other: Net) -> None:

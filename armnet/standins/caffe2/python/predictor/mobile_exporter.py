@@ -18,7 +18,7 @@ _FILLS = {
 
 
 def add_tensor(net: Any, name: str, blob: Any) -> None:
-    """Append the operator that makes an array to a NetDef. TypeError for an array of a type without such an operator."""
+    """Append the operator that makes an array to a NetDef. TypeError for a type without such an operator."""
     if blob.dtype not in _FILLS:
         raise TypeError(f"blob {name!r}: Caffe2 has no operator that makes an array of {blob.dtype}")
     values = [blob.tobytes()] if blob.dtype == np.uint8 else blob
