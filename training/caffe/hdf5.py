@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -81,7 +81,8 @@ def parameters_in(layers: Sequence[Tuple[str, Sequence[Blob]]], with_gradients: 
 
     UsageError for a layer whose name has a slash.
     """
-    content, seen = io.BytesIO(), set()
+    content = io.BytesIO()
+    seen: Set[int] = set()
     with _written("caffemodel", content) as file:
         kinds = ("data", "diff") if with_gradients else ("data",)
         for name, blobs in layers:
@@ -99,10 +100,10 @@ def parameters_in(layers: Sequence[Tuple[str, Sequence[Blob]]], with_gradients: 
 def state_of(content: Any) -> State:
     """What a solverstate holds."""
     with _opened(content, "solverstate") as file:
-        numbers = [int(np.ravel(file[name])[0]) for name in ("iter", "current_step")]
+        iteration, step = (int(np.ravel(file[name])[0]) for name in ("iter", "current_step"))
         history = [np.asarray(file["history"][str(number)], np.float32) for number in range(len(file["history"]))]
         learned = file["learned_net"][()] if "learned_net" in file else b""
-    return State(*numbers, history, learned.decode() if isinstance(learned, bytes) else str(learned))
+    return State(iteration, step, history, learned.decode() if isinstance(learned, bytes) else str(learned))
 
 
 def state_in(state: State) -> bytes:

@@ -14,8 +14,14 @@ from armnet.standins.caffe2.python import core
 from armnet.standins.caffe2.python.modeling.parameter_info import ParameterInfo
 
 _ITERATION = "optimizer_iteration"
-_REFUSED = ("sparse_dedup_aggregator", "pruning_options", "swa_options", "ema_options", "counter_halflife")
-_REFUSED += ("allow_lr_injection",)
+_REFUSED = (
+    "sparse_dedup_aggregator",
+    "pruning_options",
+    "swa_options",
+    "ema_options",
+    "counter_halflife",
+    "allow_lr_injection",
+)
 _instances: Dict[str, int] = {}
 
 

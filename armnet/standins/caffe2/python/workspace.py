@@ -94,7 +94,7 @@ def _fed(name: str, value: Any) -> Array:
     if value.dtype.kind not in "SUO":
         if value.dtype.name in _NOT_CAFFE2 or value.dtype.kind not in "biufc":
             raise UsageError(f"Caffe2 has no tensors of {value.dtype.name}: blob {name!r} needs another type")
-        return value.copy()
+        return np.array(value)
     texts = np.empty(value.shape, object)
     texts.reshape(-1)[:] = [_bytes(name, one) for one in value.ravel().tolist()]
     return texts
