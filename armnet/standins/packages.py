@@ -75,6 +75,8 @@ PACKAGES: Dict[str, Package] = {
             "python.modeling.initializers",
             "python.modeling.parameter_info",
             "python.optimizer",
+            "python.predictor",
+            "python.predictor.mobile_exporter",
             "python.scope",
             "python.utils",
             "python.workspace",

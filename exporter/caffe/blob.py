@@ -69,6 +69,11 @@ class Blob:
         self.reshape(other.shape)
         self._data, self._capacity = other.data_memory, min(self._capacity, other._capacity)
 
+    def share_diff(self, other: Blob) -> None:
+        """Take the shape of another blob, and its gradients, as ``share_data`` takes the values."""
+        self.reshape(other.shape)
+        self._diff, self._capacity = other.diff_memory, min(self._capacity, other._capacity)
+
     def count(self, start: int = 0, end: Optional[int] = None) -> int:
         """The number of elements, or the product of the dimensions from ``start`` to before ``end``."""
         end = self.num_axes if end is None else end

@@ -10,11 +10,12 @@ import numpy as np
 
 from exporter.caffe.prototxt import message_class
 from runtime_arm.app.teaching.clock import Clock
-from runtime_arm.errors import ExportError, UsageError
+from runtime_arm.errors import UsageError
 from runtime_arm.files import map_file, write_file
 from training.caffe.data.feeding import Feed, fed
 from training.caffe.data.transform import found_file
 from training.caffe.files import learned_net_of, net_of, parsed, text_of
+from training.caffe.hdf5 import SUFFIX, h5py_for
 from training.caffe.net import Net
 from training.caffe.solver import Solver
 from training.fitting import Progress
@@ -58,8 +59,8 @@ class Course:
             self.proto.ClearField("solver_type")
             self.proto.type = kind
             self._text = text_of(self.proto)
-        if self.proto.snapshot_format != 1:
-            raise ExportError(f"{path}: snapshots are written as BINARYPROTO; HDF5 is not supported")
+        if self.proto.snapshot_format == 0:
+            h5py_for(path)
         self._data, self._seed = dict(data or {}), max(int(self.proto.random_seed), 0)
         self._by_hand = by_hand
         net, self.feeds = self._net(self._train_net(), "TRAIN", self.proto.train_state)
@@ -129,11 +130,11 @@ class Course:
 
     def snapshot(self) -> Path:
         """Write ``PREFIX_iter_N.caffemodel`` and ``.solverstate``, each whole or not at all; the latter's path."""
-        name = f"{self.prefix}_iter_{self.solver.iteration}"
-        caffemodel, solverstate = self.solver.snapshot(f"{name}.caffemodel")
-        write_file(f"{name}.caffemodel", [caffemodel])
-        write_file(f"{name}.solverstate", [solverstate])
-        return Path(f"{name}.solverstate")
+        name, suffix = f"{self.prefix}_iter_{self.solver.iteration}", SUFFIX if self.solver.is_hdf5 else ""
+        caffemodel, solverstate = self.solver.snapshot(f"{name}.caffemodel{suffix}")
+        write_file(f"{name}.caffemodel{suffix}", [caffemodel])
+        write_file(f"{name}.solverstate{suffix}", [solverstate])
+        return Path(f"{name}.solverstate{suffix}")
 
     def restore(self, snapshot: Optional[str]) -> None:
         """Go on from a solverstate; "latest" is the newest that is there."""
@@ -144,7 +145,7 @@ class Course:
             return
         content = bytes(map_file(path))
         learned = learned_net_of(content)
-        beside = path.with_suffix(".caffemodel")
+        beside = _model_beside(path)
         model = beside if beside.exists() or not learned else found_file(learned, path.parent, str(path))
         self.solver.restore(bytes(map_file(model)), content)
         self._say(f"going on from {path}, iteration {self.solver.iteration}")
@@ -152,9 +153,9 @@ class Course:
     def _latest(self) -> Optional[Path]:
         stem = Path(self.prefix).name + "_iter_"
         found: Dict[int, Path] = {}
-        for path in Path(self.prefix).parent.glob(f"{stem}*.solverstate"):
-            number = path.name[len(stem) : -len(".solverstate")]
-            if number.isdecimal() and path.with_suffix(".caffemodel").exists():
+        for path in Path(self.prefix).parent.glob(f"{stem}*.solverstate*"):
+            number, _, suffix = path.name[len(stem) :].partition(".solverstate")
+            if number.isdecimal() and suffix in ("", SUFFIX) and _model_beside(path).exists():
                 found[int(number)] = path
         return found[max(found)] if found else None
 
@@ -213,3 +214,8 @@ class Course:
             told = ", ".join(f"{name} {value:.5g}" for name, value in totals.items())
             self._say(f"iteration {self.solver.iteration}: test{which}: {told}")
         return found
+
+
+def _model_beside(solverstate: Path) -> Path:
+    """The caffemodel of the same snapshot."""
+    return solverstate.with_name(solverstate.name.replace(".solverstate", ".caffemodel"))

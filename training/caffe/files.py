@@ -14,6 +14,7 @@ from runtime_arm.errors import FormatError
 from runtime_arm.files import AnyPath, map_file
 from runtime_arm.netdef import Array
 from runtime_arm.netdef.pbtxt import problem_of
+from training.caffe.hdf5 import is_hdf5, parameters_of, state_of
 
 PHASES = {"TRAIN": 0, "TEST": 1}
 Text = Union[str, bytes, "os.PathLike[str]"]  # a text, or the path of its file, as pycaffe takes it
@@ -47,7 +48,10 @@ def text_of(message: Any) -> str:
 
 
 def weights_of(caffemodel: Content) -> Dict[str, List[Blob]]:
-    """The blobs of each layer in a caffemodel of any dialect."""
+    """The blobs of each layer in a caffemodel of any dialect, or in HDF5."""
+    content = caffemodel if isinstance(caffemodel, bytes) else map_file(caffemodel)
+    if is_hdf5(content):
+        return parameters_of(content)
     return {name: [_blob_of(one) for one in blobs] for name, blobs in read_weights(caffemodel).items() if blobs}
 
 
@@ -73,7 +77,7 @@ def _blob(proto: Any) -> Blob:
     return blob
 
 
-def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]]) -> bytes:
+def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]], with_gradients: bool = False) -> bytes:
     """A caffemodel: each layer's definition with its blobs."""
     net = message_class("NetParameter")()
     net.name = name
@@ -81,7 +85,7 @@ def caffemodel_of(name: str, layers: Sequence[Tuple[Any, Sequence[Blob]]]) -> by
         layer = net.layer.add()
         layer.CopyFrom(proto)
         del layer.blobs[:]
-        layer.blobs.extend(blob.to_proto() for blob in blobs)
+        layer.blobs.extend(blob.to_proto(with_gradients) for blob in blobs)
     content: bytes = net.SerializeToString()
     return content
 
@@ -102,6 +106,8 @@ def solverstate_of(iteration: int, step: int, history: Sequence[Array], learned_
 
 def read_solverstate(content: bytes) -> Tuple[int, int, List[Array]]:
     """Iteration, step and history of a solverstate."""
+    if is_hdf5(content):
+        return state_of(content)[:3]
     state = message_class("SolverState")()
     _parse(state, content, "solverstate")
     return int(state.iter), int(state.current_step), [_blob(proto).data.copy() for proto in state.history]
@@ -109,6 +115,8 @@ def read_solverstate(content: bytes) -> Tuple[int, int, List[Array]]:
 
 def learned_net_of(content: bytes) -> str:
     """The file of the caffemodel that a solverstate names; empty if none."""
+    if is_hdf5(content):
+        return state_of(content).learned_net
     state = message_class("SolverState")()
     _parse(state, content, "solverstate")
     return str(state.learned_net)

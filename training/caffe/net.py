@@ -10,10 +10,12 @@ import numpy as np
 from exporter.caffe.blob import Blob
 from exporter.caffe.memories import shares_memory
 from exporter.caffe.net import is_included, title
+from exporter.caffe.prototxt import message_class
 from runtime_arm.errors import ArmnetError, ExportError, FeedError, UsageError, there_are
 from runtime_arm.netdef import Array
 from training.caffe.files import PHASES, Content, Text, caffemodel_of, input_shapes, named, net_of, weights_of
 from training.caffe.fillers import filled
+from training.caffe.hdf5 import parameters_in
 from training.caffe.layers import is_loss, make_layer
 from training.caffe.layers.layer import Layer
 from training.caffe.splits import with_splits
@@ -27,6 +29,13 @@ class Parameter(NamedTuple):
     blob: Blob
     rate: float
     decay: float
+
+
+class _Owner(NamedTuple):
+    """The first blob of a name that layers share, and what all of them say about it."""
+
+    blob: Blob
+    spec: Any
 
 
 AUTOMATIC = "(automatic)"  # the name of a loss's top that a text does not state; it is no output
@@ -61,7 +70,7 @@ class Net:
         self.sources: List[Any] = []  # the layers whose tops these are
         self.protos: List[Any] = []  # of all layers, these among them, in their order
         self.layers: List[Tuple[Any, Layer]] = []
-        self._owners: Dict[str, Blob] = {}  # of parameters that layers share, by name
+        self._owners: Dict[str, _Owner] = {}  # of parameters that layers share, by name
         given = {} if caffemodel is None else weights_of(caffemodel)
         included = [one for one in self._proto.layer if is_included(one, self._proto.state)]
         for proto in with_splits(_with_tops(included)):
@@ -206,14 +215,42 @@ class Net:
 
     def _share(self, proto: Any, layer: Layer) -> None:
         """Let parameters of one name be one blob, and list them."""
+        if len(proto.param) > len(layer.blobs):
+            there = f"{len(proto.param)} param for {len(layer.blobs)} parameters"
+            raise ExportError(f"{title(proto)}: there are {there}")
         for index, param in enumerate(proto.param):
-            if param.name and index < len(layer.blobs):
-                owner = self._owners.setdefault(param.name, layer.blobs[index])
-                if owner.shape != layer.blobs[index].shape:
-                    raise ExportError(f"{title(proto)}: shares {param.name!r}, which has another shape")
-                layer.blobs[index] = owner
+            if param.name in self._owners:
+                layer.blobs[index] = self._shared(proto, param, layer.blobs[index])
+            elif param.name:
+                spec = type(param)()
+                spec.CopyFrom(param)
+                self._owners[param.name] = _Owner(layer.blobs[index], spec)
         if layer.blobs:
             self.params[proto.name] = layer.blobs
+
+    def _shared(self, proto: Any, param: Any, own: Blob) -> Blob:
+        """The blob of a name that a layer before has given: one of both shapes if the layer permits that.
+
+        A factor that one of the layers states counts for all of them.
+        """
+        owner = self._owners[param.name]
+        permissive = param.share_mode == type(param).PERMISSIVE
+        if owner.blob.count() != own.count() if permissive else owner.blob.shape != own.shape:
+            raise ExportError(f"{title(proto)}: shares {param.name!r}, which has another shape")
+        for factor in ("lr_mult", "decay_mult"):
+            if param.HasField(factor):
+                stated = getattr(param, factor)
+                if owner.spec.HasField(factor) and getattr(owner.spec, factor) != stated:
+                    told = f"{factor} {stated:g}, another layer says {getattr(owner.spec, factor):g}"
+                    raise ExportError(f"{title(proto)}: shares {param.name!r} with {told}")
+                setattr(owner.spec, factor, stated)
+        if owner.blob.shape == own.shape:
+            return owner.blob
+        shape = own.shape
+        own.share_data(owner.blob)
+        own.share_diff(owner.blob)
+        own.reshape(shape)
+        return own
 
     def backward(self, **top_diffs: Any) -> Dict[str, Array]:
         """Give every blob and parameter its gradient; those of the inputs by name.
@@ -307,19 +344,25 @@ class Net:
 
     def parameters(self) -> List[Parameter]:
         """Every parameter once, in order."""
-        seen: Set[int] = set()
+        seen: Set[str] = set()
         found: List[Parameter] = []
         for proto, layer in self.layers:
             for index, blob in enumerate(layer.blobs):
-                if id(blob) not in seen:
-                    seen.add(id(blob))
-                    decay = proto.param[index].decay_mult if index < len(proto.param) else 1.0
-                    found.append(Parameter(blob, _rate(proto, index), decay))
+                spec = proto.param[index] if index < len(proto.param) else message_class("ParamSpec")()
+                if spec.name in seen:
+                    continue
+                if spec.name:
+                    seen.add(spec.name)
+                    spec = self._owners[spec.name].spec
+                found.append(Parameter(blob, spec.lr_mult, spec.decay_mult))
         return found
 
-    def save(self) -> bytes:
-        """The caffemodel."""
-        return caffemodel_of(self.name, [(proto, layer.blobs) for proto, layer in self.layers])
+    def save(self, with_gradients: bool = False, hdf5: bool = False) -> bytes:
+        """The caffemodel; with hdf5 the HDF5 file of the same."""
+        if hdf5:
+            blobs = {id(proto): layer.blobs for proto, layer in self.layers}
+            return parameters_in([(proto.name, blobs.get(id(proto), [])) for proto in self.protos], with_gradients)
+        return caffemodel_of(self.name, [(proto, layer.blobs) for proto, layer in self.layers], with_gradients)
 
     def share_with(self, other: Net) -> None:
         """Let the parameters of layers with the same names be those of another net."""

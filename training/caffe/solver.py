@@ -9,6 +9,7 @@ import numpy as np
 from runtime_arm.errors import FeedError, FormatError
 from runtime_arm.netdef import Array
 from training.caffe.files import Content, Text, parsed, read_solverstate, solverstate_of
+from training.caffe.hdf5 import State, state_in
 from training.caffe.net import Net
 from training.caffe.rules import clip_factor, decayed, rate_at, rule_of, steps_done
 
@@ -97,10 +98,19 @@ class Solver:
     # Snapshots
 
     def snapshot(self, learned_net: str = "") -> Tuple[bytes, bytes]:
-        """The caffemodel and the solverstate, which names the file of the caffemodel if it is given."""
+        """The caffemodel and the solverstate, which names the file of the caffemodel if it is given; in HDF5 if the
+        solver's text says so."""
         history = [memory[part] for part in range(self._rule.memory) for memory in self._memory]
         step = steps_done(self._proto, self.iteration)
-        return self.net.save(), solverstate_of(self.iteration, step, history, learned_net)
+        caffemodel = self.net.save(self._proto.snapshot_diff, self.is_hdf5)
+        if self.is_hdf5:
+            return caffemodel, state_in(State(self.iteration, step, history, learned_net))
+        return caffemodel, solverstate_of(self.iteration, step, history, learned_net)
+
+    @property
+    def is_hdf5(self) -> bool:
+        """Whether snapshots are HDF5 files."""
+        return bool(self._proto.snapshot_format == 0)
 
     def restore(self, caffemodel: Optional[bytes], solverstate: bytes) -> None:
         """Go on where a snapshot was taken. FormatError if it is of another net or another rule."""

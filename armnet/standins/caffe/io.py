@@ -152,8 +152,8 @@ class Transformer:
 
 
 def blobproto_to_array(blob: Any, return_diff: bool = False) -> Array:
-    """The values, or gradients, of a BlobProto, in its shape."""
-    values = np.array(blob.diff if return_diff else blob.data, np.float32)
+    """The values, or gradients, of a BlobProto, in its shape; they are float64, as in pycaffe."""
+    values = np.array(blob.diff if return_diff else blob.data, np.float64)
     if any(blob.HasField(name) for name in ("num", "channels", "height", "width")):
         return values.reshape(blob.num, blob.channels, blob.height, blob.width)
     return values.reshape(tuple(blob.shape.dim))

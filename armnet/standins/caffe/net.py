@@ -16,7 +16,7 @@ from armnet.standins.caffe.blobs import Blob, BlobVec
 from armnet.standins.caffe.planned import Passes
 from armnet.standins.failures import raised_as
 from armnet.standins.notes import Standin
-from runtime_arm.errors import ExportError, UsageError
+from runtime_arm.errors import UsageError
 from runtime_arm.files import AnyPath, write_file
 from runtime_arm.netdef import Array
 from training.caffe.data.feeding import Feed, TableFeed, fed
@@ -62,8 +62,7 @@ class Net(Standin):
             proto.state.level = level
             proto.state.stage.extend(stages or ())
             proto, feeds = fed(proto, _PHASES[phase], Path(network_file).parent, {}, machine.seed, by_hand=True)
-            start = None if weights is None else _caffemodel(weights)
-            net = Computed(proto, start, _PHASES[phase], machine.seed)
+            net = Computed(proto, weights, _PHASES[phase], machine.seed)
             self._show(net, feeds, Passes(net, phase == 1 and not proto.force_backward))
 
     @classmethod
@@ -231,7 +230,7 @@ class Net(Standin):
         """Take the parameters of layers with the same names from a caffemodel."""
         with raised_as(RuntimeError):
             self._passes.go_back_to_layers(for_good=False)
-            self._net.copy_from(_caffemodel(weights))
+            self._net.copy_from(weights)
 
     def share_with(self, other: Net) -> None:
         """Let parameters of layers with the same names be those of another net."""
@@ -245,6 +244,15 @@ class Net(Standin):
         with raised_as(RuntimeError):
             write_file(filename, [self._net.save()])
 
+    def save_hdf5(self, filename: AnyPath) -> None:
+        """Write the parameters as HDF5."""
+        with raised_as(RuntimeError):
+            write_file(filename, [self._net.save(hdf5=True)])
+
+    def load_hdf5(self, filename: AnyPath) -> None:
+        """Take the parameters of layers with the same names from an HDF5 file."""
+        self.copy_from(filename)
+
 
 def _copied(arrays: Dict[str, Array]) -> Dict[str, Array]:
     return {name: array.copy() for name, array in arrays.items()}
@@ -255,9 +263,3 @@ def _joined(passes: List[Dict[str, Array]], given: Dict[str, Any]) -> Dict[str, 
     count = len(next(iter(given.values()))) if given else 0
     names = list(passes[0]) if passes else []
     return {name: np.concatenate([np.atleast_1d(one[name]) for one in passes])[:count] for name in names}
-
-
-def _caffemodel(path: AnyPath) -> AnyPath:
-    if os.fspath(path).endswith(".h5"):
-        raise ExportError(f"{os.fspath(path)}: armnet reads caffemodels, not HDF5")
-    return path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple, Union
 
 from armnet.standins.caffe.proto import caffe_pb2
 
@@ -32,15 +32,23 @@ class Layer:
         self.name = str(params.pop("name", ""))
         self.params = params
 
+    @property
+    def layer(self) -> Layer:
+        """The layer itself: one without tops stands in a NetSpec where tops do."""
+        return self
+
     def to_proto(self) -> Any:
         """The net up to this layer, which has no top."""
         return _Written({}).net([self])
 
 
-class _Written:
-    """The layers of a net as messages. names: those of tops that have one; others are numbered by type."""
+Named = Union[Top, Layer]  # what a NetSpec gives a name
 
-    def __init__(self, names: Dict[Top, str]):
+
+class _Written:
+    """The layers of a net as messages. names: those of what has one; other tops are numbered by type."""
+
+    def __init__(self, names: Dict[Named, str]):
         self._names = dict(names)
         self._counts: Counter[str] = Counter()
         self._layers: Dict[Layer, Any] = OrderedDict()
@@ -63,7 +71,7 @@ class _Written:
         proto.bottom.extend(self._layers[bottom.layer].top[bottom.number] for bottom in layer.bottoms)
         names = [self._names.get(top) or self._numbered(layer.type) for top in layer.tops]
         proto.top.extend(proto.bottom if layer.in_place else names)
-        proto.name = layer.name or (names[0] if names else self._numbered(layer.type))
+        proto.name = layer.name or (names[0] if names else self._names.get(layer) or self._numbered(layer.type))
         own = _field_of(layer.type)
         for name, value in layer.params.items():
             fits = own and not name.endswith("param") and name in getattr(proto, own).DESCRIPTOR.fields_by_name
@@ -106,23 +114,23 @@ def _fill(message: Any, fields: Dict[str, Any]) -> None:
         _assign(message, name, value)
 
 
-def to_proto(*tops: Top) -> Any:
+def to_proto(*tops: Named) -> Any:
     """The NetParameter of everything that these tops need."""
     return _Written({}).net([top.layer for top in tops])
 
 
 class NetSpec:
-    """Tops by the names that they are given: ``n.conv1 = ...`` or ``n["conv1"] = ...``."""
+    """Tops, and layers without any, by the names that they are given: ``n.conv1 = ...`` or ``n["conv1"] = ...``."""
 
-    tops: Dict[str, Top]
+    tops: Dict[str, Named]
 
     def __init__(self) -> None:
         object.__setattr__(self, "tops", OrderedDict())
 
-    def __setattr__(self, name: str, value: Top) -> None:
+    def __setattr__(self, name: str, value: Named) -> None:
         self.tops[name] = value
 
-    def __getattr__(self, name: str) -> Top:
+    def __getattr__(self, name: str) -> Named:
         if name not in self.tops:
             raise AttributeError(f"the net has no top {name!r} yet")
         return self.tops[name]

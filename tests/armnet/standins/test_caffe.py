@@ -68,10 +68,38 @@ def test_the_forms_of_opening_a_net_are_one(net: Any, tmp_path: Path) -> None:
         (lambda: caffe.Net(path), TypeError, "caffe.TEST"),
         (lambda: caffe.Net("nowhere.prototxt", caffe.TEST), RuntimeError, "nowhere.prototxt"),
         (lambda: caffe.Net(path, "nowhere.caffemodel", caffe.TEST), RuntimeError, "nowhere.caffemodel"),
-        (lambda: caffe.Net(path, "w.caffemodel.h5", caffe.TEST), RuntimeError, "HDF5"),
+        (lambda: caffe.Net(path, "nowhere.caffemodel.h5", caffe.TEST), RuntimeError, "nowhere.caffemodel.h5"),
     ):
         with pytest.raises(kind, match=problem):
             wrong()
+
+
+def test_weights_in_hdf5_are_those_of_the_caffemodel(net: Any, tmp_path: Path) -> None:
+    pytest.importorskip("h5py", reason="HDF5 needs the package h5py")
+    path, weights = str(tmp_path / "deploy.prototxt"), str(tmp_path / "w.caffemodel.h5")
+    net.save_hdf5(weights)
+    x = RNG.rand(2, 3, 6, 6)
+    expected = net.forward(data=x)["prob"].copy()
+    later = caffe.Net(path, caffe.TEST)
+    later.load_hdf5(weights)
+    for other in (caffe.Net(path, weights, caffe.TEST), later):
+        np.testing.assert_array_equal(other.forward(data=x)["prob"], expected)
+    Path(weights).write_bytes(Path(weights).read_bytes()[:100])
+    with pytest.raises(RuntimeError, match="the caffemodel cannot be read as HDF5"):
+        later.copy_from(weights)
+
+
+def test_a_layer_without_tops_has_the_name_that_a_spec_gives_it(tmp_path: Path) -> None:
+    n = caffe.NetSpec()
+    n.data = L.Input(shape={"dim": [1, 4]})
+    n.a, n.b = L.Slice(n.data, ntop=2, slice_point=1)
+    n.silence = L.Silence(n.b, ntop=0)
+    assert [(layer.name, list(layer.top)) for layer in n.to_proto().layer] == [
+        ("data", ["data"]),
+        ("a", ["a", "b"]),
+        ("silence", []),
+    ]
+    assert caffe.Net(saved(n, tmp_path / "net.prototxt"), caffe.TEST).outputs == ["a"]
 
 
 def test_stages_choose_layers(tmp_path: Path) -> None:

@@ -396,7 +396,32 @@ def test_each_thread_has_name_scopes_of_its_own() -> None:
     assert found == ["", "theirs/b"]
 
 
-@pytest.mark.parametrize("dtype", ["uint32", "uint64", "complex64"])
+def test_texts_are_fetched_as_bytes() -> None:
+    for name, given in (("text", "héllo"), ("bytes", "héllo".encode())):
+        workspace.FeedBlob(name, given)
+        assert workspace.FetchBlob(name) == "héllo".encode()
+        assert type(workspace.FetchBlob(name)) is bytes
+    for given in (np.array(["a", "bc"]), np.array([b"a", b"bc"]), np.array(["a", b"bc"], object)):
+        workspace.FeedBlob("array", given)
+        found = workspace.FetchBlob("array")
+        assert (found.dtype, found.tolist()) == (object, [b"a", b"bc"])
+    workspace.FeedBlob("one", np.array("a"))
+    assert (workspace.FetchBlob("one").shape, workspace.FetchBlob("one")[()]) == ((), b"a")
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], 1.5, 3, np.float32(2), None, (1, 2)])
+def test_what_is_no_array_is_not_fed(value: Any) -> None:
+    with pytest.raises(RuntimeError, match="blob 'x': Caffe2 takes NumPy arrays and texts, not"):
+        workspace.FeedBlob("x", value)
+    assert not workspace.HasBlob("x")
+
+
+def test_objects_that_are_no_texts_are_not_fed() -> None:
+    with pytest.raises(RuntimeError, match="an array of objects holds texts alone, there is int"):
+        workspace.FeedBlob("x", np.array([1, "a"], object))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", "complex64", "datetime64"])
 def test_types_that_caffe2_lacks_are_not_fed(dtype: str) -> None:
     with pytest.raises(RuntimeError, match=dtype):
         workspace.FeedBlob("x", np.zeros(2, dtype))

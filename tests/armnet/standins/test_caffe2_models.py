@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import pytest
 
 pytest.importorskip("google.protobuf", reason="nets are written as messages")
 
+from armnet.standins.caffe2.proto import caffe2_pb2
 from armnet.standins.caffe2.python import brew, core, model_helper, optimizer, workspace
 from armnet.standins.caffe2.python.modeling import initializers
+from armnet.standins.caffe2.python.predictor import mobile_exporter
 from device_tests.suite.tolerance import assert_each_close
 from runtime_arm.netdef import NetDef
 
@@ -188,6 +190,8 @@ def test_a_sparse_gradient_changes_the_rows_that_were_read() -> None:
         (optimizer.build_adam, {"rowWise": True}),
         (optimizer.build_adam, {"use_lr_adaption": True}),
         (optimizer.build_adadelta, {}),
+        (optimizer.build_wngrad, {}),
+        (optimizer.build_storm, {}),
     ):
         workspace.ResetWorkspace()
         model = model_helper.ModelHelper(name="sparse")
@@ -202,6 +206,86 @@ def test_a_sparse_gradient_changes_the_rows_that_were_read() -> None:
         workspace.RunNetOnce(model.net)
         changed = (workspace.FetchBlob("table") < 1).all(axis=1)
         assert changed.tolist() == [False, True, False, False, True], (build, options)
+
+
+RARE: Dict[str, Tuple[Callable[[Any], Any], List[float]]] = {  # losses of Caffe2 (of torch 1.8.1)
+    "wngrad": (lambda m: optimizer.build_wngrad(m, 2.0, moment_init=1.0), [1.1596375, 1.1076425, 1.0740412, 1.068084]),
+    "storm": (lambda m: optimizer.build_storm(m, 0.5, momentum=2.0), [1.1596375, 1.0848563, 1.1098067, 1.0808587]),
+    "gftrl": (
+        lambda m: optimizer.build_gftrl(m, alpha=0.1, lambda1=0.01, lambda2=0.01),
+        [1.1596375, 1.0838917, 1.0739188, 1.071131],
+    ),
+    "multi": (
+        lambda m: optimizer.build_multi_precision_sgd(m, 0.5, momentum=0.9),
+        [1.1596375, 1.0875266, 1.0785955, 1.0778263],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare_solvers_lose_what_they_lose_in_caffe2(name: str) -> None:
+    build, wanted = RARE[name]
+    model = model_helper.ModelHelper(name=name)
+    model.net.AddExternalInput("data", "label")
+    model.AddGradientOperators([with_loss(model, brew.fc(model, "data", "y", 6, 3))])
+    build(model)
+    workspace.FeedBlob("data", np.sin(np.arange(48)).reshape(8, 6).astype(np.float32))
+    workspace.FeedBlob("label", (np.arange(8) % 3).astype(np.int32))
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.FeedBlob("y_w", (np.cos(np.arange(18)) * 0.5).reshape(3, 6).astype(np.float32))
+    workspace.CreateNet(model.net)
+    losses = []
+    for _ in range(4):
+        workspace.RunNet(model.net)
+        losses.append(float(workspace.FetchBlob("loss")))
+    assert_each_close(np.array(losses, np.float32), np.array(wanted, np.float32), terms=64)
+
+
+def test_a_model_is_exported_for_the_predictor() -> None:
+    model = model_helper.ModelHelper(name="exported", arg_scope={"order": "NCHW"})
+    brew.conv(model, "data", "c", 2, 3, 3)
+    brew.relu(model, "c", "c")
+    brew.softmax(model, brew.fc(model, "c", "f", 48, 4), "s")
+    brew.fc(model, "c", "g", 48, 2)
+    workspace.RunNetOnce(model.param_init_net)
+    init_net, predict_net = mobile_exporter.Export(workspace, model.net, model.params)
+    assert list(predict_net.external_input) == ["data", "c_w", "c_b", "f_w", "f_b", "g_w", "g_b"]
+    assert list(predict_net.external_output) == ["s", "g"]
+    assert [(op.type, *op.output) for op in init_net.op] == [
+        ("GivenTensorFill", name) for name in ("c_w", "c_b", "f_w", "f_b", "g_w", "g_b", "data")
+    ]
+    predictor = workspace.Predictor(init_net.SerializeToString(), predict_net.SerializeToString())
+    x = np.sin(np.arange(72)).reshape(1, 2, 6, 6).astype(np.float32)
+    found = predictor.run({"data": x})
+    workspace.FeedBlob("data", x)
+    workspace.RunNetOnce(model.net)
+    for one, name in zip(found, ("s", "g")):
+        assert_each_close(one, workspace.FetchBlob(name), terms=64)
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(6, dtype=np.uint8).reshape(2, 3), np.array([b"a", b"\xff"], object), np.arange(3), np.ones(2)]
+)
+def test_arrays_become_operators_that_make_them(values: Any) -> None:
+    net = caffe2_pb2.NetDef()
+    if values.dtype == np.float64:
+        with pytest.raises(TypeError, match="blob 'z': Caffe2 has no operator that makes an array of float64"):
+            mobile_exporter.add_tensor(net, "z", values)
+        return
+    mobile_exporter.add_tensor(net, "z", values)
+    workspace.RunNetOnce(net)
+    assert workspace.FetchBlob("z").dtype == values.dtype
+    assert np.array_equal(workspace.FetchBlob("z"), values)
+
+
+def test_versions_count_how_often_blobs_are_written() -> None:
+    net = core.Net("versions")
+    net.Relu(["x"], ["y"])
+    net.Relu(["y"], ["y"])
+    ssa, versions = core.get_ssa(net)
+    assert ssa == [([("x", 0)], [("y", 1)]), ([("y", 1)], [("y", 2)])]
+    assert versions == {"x": 0, "y": 2}
+    assert core.get_ssa(net, versions)[1] == {"x": 0, "y": 4}
 
 
 def test_what_is_not_there_is_refused() -> None:

@@ -109,6 +109,30 @@ def test_killed_it_goes_on_from_the_newest_snapshot(place: Path, capsys: pytest.
     assert list(weights_of(expected)) == ["conv", "fc"]
 
 
+def test_snapshots_in_hdf5_go_on_to_the_same_weights(place: Path, capsys: Any) -> None:
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs the package h5py")
+    text = (SOLVER % place) + "snapshot_format: HDF5 snapshot_diff: true\n"
+    (place / "solver.prototxt").write_text(text)
+    solver = str(place / "solver.prototxt")
+    assert main(["train", "--solver", solver]) == 0
+    expected = weights_of(place / "s_iter_30.caffemodel.h5")
+    for name in ("s_iter_30.caffemodel.h5", "s_iter_30.solverstate.h5"):
+        (place / name).unlink()
+    capsys.readouterr()
+    assert main(["train", "--solver", solver, "--snapshot", "latest"]) == 0
+    assert "s_iter_20.solverstate.h5, iteration 20" in capsys.readouterr().out
+    found = weights_of(place / "s_iter_30.caffemodel.h5")
+    assert list(found) == list(expected) == ["conv", "fc"]
+    for name in found:
+        for one, other in zip(found[name], expected[name]):
+            assert np.array_equal(one.data, other.data)
+    with h5py.File(place / "s_iter_30.solverstate.h5", "r") as file:
+        assert sorted(file) == ["current_step", "history", "iter", "learned_net"]
+        assert (file["iter"][()].tolist(), len(file["history"])) == ([30], 4)
+    with h5py.File(place / "s_iter_30.caffemodel.h5", "r") as file:
+        assert sorted(file) == ["data", "diff"]
+
+
 def test_an_lmdb_gives_what_the_arrays_give(place: Path) -> None:
     lmdb = pytest.importorskip("lmdb", reason="an LMDB needs the package lmdb")
     values, labels = pictures()

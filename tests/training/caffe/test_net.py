@@ -10,8 +10,9 @@ import pytest
 
 from device_tests.suite.tolerance import assert_close, assert_each_close
 from exporter.caffe.prototxt import message_class
-from runtime_arm.errors import ArmnetError, ExportError, UsageError
+from runtime_arm.errors import ArmnetError, ExportError, FormatError, UsageError
 from training.caffe import Net, Solver
+from training.caffe.files import weights_of
 
 DATA = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 } } }\n'
 LABEL = 'layer { name: "t" type: "Input" top: "t" input_param { shape { dim: 4 } } }\n'
@@ -113,6 +114,64 @@ def test_shared_parameters_are_one_blob_that_both_layers_change() -> None:
     ones = np.ones((4, 3), np.float32)
     wanted = ones.T @ h + (ones @ weights.data).T @ batch()["x"]
     assert_close(weights.diff, wanted, terms=2 * 4 * 3)
+
+
+def test_factors_that_any_layer_states_for_a_shared_parameter_count() -> None:
+    first, second = 'param { name: "w" }', 'param { name: "w" lr_mult: 2 decay_mult: 0 }'
+    text = DATA + PRODUCT % ("a", "x", "h", "%s", 3) + PRODUCT % ("b", "h", "y", "%s", 3)
+    for one, other in ((first, second), (second, first)):
+        shared = Net(text % (one, other)).parameters()
+        assert [(one.rate, one.decay) for one in shared] == [(2, 0), (1, 1), (1, 1)]  # w, and the two biases
+    with pytest.raises(ExportError, match=r"layer 'b' .*shares 'w' with lr_mult 2, another layer says 1"):
+        Net(text % ('param { name: "w" lr_mult: 1 }', second))
+    with pytest.raises(ExportError, match=r"layer 'b' .*shares 'w' with decay_mult 0, another layer says 1"):
+        Net(text % ('param { name: "w" decay_mult: 1 }', second))
+    with pytest.raises(ExportError, match=r"layer 'b' .*there are 3 param for 2 parameters"):
+        Net(text % ("", "param { } param { } param { }"))
+
+
+def test_parameters_of_two_shapes_may_share_one_memory() -> None:
+    share = 'param { name: "w" %s }'
+    text = DATA + PRODUCT % ("a", "x", "h", share % "", 2) + PRODUCT % ("b", "h", "y", share % "%s", 3)
+    with pytest.raises(ExportError, match=r"layer 'b' .*shares 'w', which has another shape"):
+        Net(text % "")
+    net = Net(text % "share_mode: PERMISSIVE")
+    wide, tall = net.params["a"][0], net.params["b"][0]
+    assert (wide.shape, tall.shape) == ((2, 3), (3, 2))
+    wide.data[...] = np.arange(6).reshape(2, 3)
+    assert np.array_equal(tall.data, np.arange(6).reshape(3, 2))
+    assert len(net.parameters()) == 3
+    net.forward(x=batch()["x"])
+    net.backward(y=np.ones((4, 3), np.float32))
+    ones = np.ones((4, 3), np.float32)
+    wanted = (ones.T @ net.blobs["h"].data).ravel() + ((ones @ tall.data).T @ batch()["x"]).ravel()
+    assert_close(wide.diff.ravel(), wanted, terms=2 * 4 * 3)
+
+
+def test_hdf5_holds_what_layers_share_once() -> None:
+    pytest.importorskip("h5py", reason="HDF5 needs the package h5py")
+    share = 'param { name: "w" } param { name: "b" }'
+    text = DATA + PRODUCT % ("a", "x", "h", share, 3) + PRODUCT % ("b", "h", "y", share, 3)
+    one, other = Net(text), Net(text)
+    saved = one.save(hdf5=True)
+    assert list(weights_of(saved)) == ["a"]
+    other.copy_from(saved)
+    assert np.array_equal(other.params["b"][0].data, one.params["a"][0].data)
+    with pytest.raises(UsageError, match="layer 'a/b': HDF5 has no such name"):
+        Net(DATA + PRODUCT % ("a/b", "x", "h", "", 3)).save(hdf5=True)
+    part = Net(text.replace('param { name: "b" }', "")).save(hdf5=True)
+    with pytest.raises(FormatError, match="layer 'b' shares a part of its parameters"):
+        Net(text, part)
+
+
+def test_a_snapshot_has_the_gradients_if_the_solver_says_so() -> None:
+    for more, count in (("", 0), ("snapshot_diff: true\n", 6)):
+        solver = Solver(SGD + more, DATA + LABEL + PRODUCT % ("fc", "x", "y", "", 2) + LOSS)
+        solver.step(batch())
+        saved = message_class("NetParameter")()
+        saved.ParseFromString(solver.snapshot()[0])
+        (fc,) = [layer for layer in saved.layer if layer.name == "fc"]
+        assert list(fc.blobs[0].diff) == solver.net.params["fc"][0].diff.ravel().tolist()[:count]
 
 
 def test_a_frozen_layer_stays_and_gets_no_gradient() -> None:

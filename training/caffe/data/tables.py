@@ -7,19 +7,17 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
-from runtime_arm.errors import FeedError, MissingDependency, UsageError, first_line
+from runtime_arm.errors import FeedError, UsageError, first_line
 from runtime_arm.files import map_file
 from runtime_arm.netdef import Array
+from training.caffe.hdf5 import h5py_for
 
 Table = Dict[str, Array]
 
 
 def hdf5_table(source: Path, names: Sequence[str]) -> Table:
     """These arrays of the HDF5 files that a list names, one a line, joined."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise MissingDependency(f"{source}: HDF5 needs the package h5py: pip install 'armnet[caffe-data]'") from error
+    h5py = h5py_for(source)
     lines = [line.strip() for line in str(map_file(source), "utf-8", "replace").splitlines()]
     parts: Dict[str, List[Array]] = {name: [] for name in names}
     for line in filter(None, lines):

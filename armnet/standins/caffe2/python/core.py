@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from armnet.standins.caffe2.proto import caffe2_pb2
 from armnet.standins.caffe2.python.nets import net_of, operator_message
@@ -279,3 +279,23 @@ def _fresh(name: str) -> str:
     """The name, with a number if a net has had it before."""
     _used_names[name] = _used_names.get(name, -1) + 1
     return f"{name}_{_used_names[name]}" if _used_names[name] else name
+
+
+def get_ssa(net: Any, blob_versions: Optional[Dict[str, int]] = None) -> Tuple[List[Any], Dict[str, int]]:
+    """For each operator its inputs and outputs as (name, version), and the last version of each blob.
+
+    A version counts how often operators have written the blob before; ``blob_versions`` goes on from other nets.
+    """
+    proto = net.Proto() if hasattr(net, "Proto") else net
+    versions = {} if blob_versions is None else blob_versions
+    for name in proto.external_input:
+        versions.setdefault(name, 0)
+    ssa = []
+    for op in proto.op:
+        if not proto.external_input:
+            versions.update({name: 0 for name in op.input if name not in versions})
+        inputs = [(name, versions.get(name, 0)) for name in op.input]
+        for name in op.output:
+            versions[name] = versions.get(name, 0) + 1
+        ssa.append((inputs, [(name, versions[name]) for name in op.output]))
+    return ssa, versions

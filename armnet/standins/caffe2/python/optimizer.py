@@ -14,7 +14,14 @@ from armnet.standins.caffe2.python import core
 from armnet.standins.caffe2.python.modeling.parameter_info import ParameterInfo
 
 _ITERATION = "optimizer_iteration"
-_REFUSED = ("sparse_dedup_aggregator", "pruning_options", "swa_options", "ema_options", "counter_halflife")
+_REFUSED = (
+    "sparse_dedup_aggregator",
+    "pruning_options",
+    "swa_options",
+    "ema_options",
+    "counter_halflife",
+    "allow_lr_injection",
+)
 _instances: Dict[str, int] = {}
 
 
@@ -95,6 +102,10 @@ def _one(init: Any) -> Any:
     return init.ConstantFill([], "ONE_0_0", shape=[1], value=1.0)
 
 
+def _number(init: Any, info: Any, suffix: str, value: float) -> Any:
+    return init.ConstantFill([], f"{info.blob}_{suffix}", shape=[1], value=value)
+
+
 def _zero_of_each_row(init: Any, info: Any, suffix: str) -> Any:
     shape = init.Shape(info.blob, f"{info.blob}_shape")
     rows = init.Slice([shape], f"{shape}_numrows", starts=[0], ends=[1])
@@ -140,6 +151,10 @@ class SgdOptimizer(Optimizer):
             net.SparseMomentumSGDUpdate(inputs, [gradient.values, moment, param], **options)
         else:
             net.MomentumSGDUpdate([gradient, moment, rate, param], [gradient, moment, param], **options)
+
+
+class MultiPrecisionSgdOptimizer(SgdOptimizer):
+    """SGD: armnet has no models whose parameters are float16 with a float32 copy."""
 
 
 class AdagradOptimizer(Optimizer):
@@ -283,6 +298,68 @@ class FtrlOptimizer(Optimizer):
         _update(net, "Ftrl", info, [state], [], [], {**self.options, "alpha": self.rate})
 
 
+class GFtrlOptimizer(FtrlOptimizer):
+    def _run(self, net: Any, param_init_net: Any, info: Any) -> None:
+        if isinstance(info.grad, core.GradientSlice):
+            raise AssertionError("GFtrlOptimizer doesn't support sparse gradients")
+        state = _zeros(param_init_net, info, "gftrl_nz", extra_shape=[2])
+        _update(net, "GFtrl", info, [state], [], [], {**self.options, "alpha": self.rate})
+
+
+class WngradOptimizer(Optimizer):
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        epsilon: float = 1e-9,
+        policy: str = "fixed",
+        engine: str = "",
+        moment_init: float = 100.0,
+        lars: Optional[float] = None,
+        output_effective_lr: bool = False,
+        output_effective_lr_and_update: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(alpha, policy, **kwargs)
+        self.options = {"epsilon": epsilon, "engine": engine}
+        self.moment_init, self.lars = moment_init, lars
+        more = ["effective_lr"] if output_effective_lr or output_effective_lr_and_update else []
+        self.more = more + (["update"] if output_effective_lr_and_update else [])
+
+    def _run(self, net: Any, param_init_net: Any, info: Any) -> None:
+        own = self._lars(net, param_init_net, info, self.lars)
+        rate, _ = self._learning_rate(net, param_init_net, -self.rate, own)
+        moment = _number(param_init_net, info, "moment", self.moment_init)
+        sparse = isinstance(info.grad, core.GradientSlice)
+        more = [] if sparse else [f"{info.blob}_{name}" for name in self.more]
+        _update(net, "Wngrad", info, [moment], [rate], more, self.options)
+
+
+class StormOptimizer(Optimizer):
+    def __init__(
+        self,
+        lr: float = 0.1,
+        momentum: float = 10.0,
+        beta: float = 0.1,
+        grad_sq_init: float = 0.01,
+        policy: str = "fixed",
+        lars: Optional[float] = None,
+        **kwargs: Any,
+    ):
+        super().__init__(lr, policy, **kwargs)
+        self.options = {"momentum": momentum, "beta": beta}
+        self.grad_sq_init, self.lars = grad_sq_init, lars
+
+    def _run(self, net: Any, param_init_net: Any, info: Any) -> None:
+        own = self._lars(net, param_init_net, info, self.lars)
+        rate, _ = self._learning_rate(net, param_init_net, -self.rate, own)
+        squares = _number(param_init_net, info, "grad_sq_sum", self.grad_sq_init)
+        outputs = [info.blob, _zeros(param_init_net, info, "moment"), squares]
+        if isinstance(info.grad, core.GradientSlice):
+            net.SparseStorm([*outputs, info.grad.values, info.grad.indices, rate], outputs, **self.options)
+        else:
+            net.Storm([*outputs, info.grad, rate], outputs, **self.options)
+
+
 class WeightDecayBuilder(Optimizer):
     def __init__(self, weight_decay: float):
         super().__init__(0.0)
@@ -343,7 +420,14 @@ build_adagrad = _builder(AdagradOptimizer)
 build_adam = _builder(AdamOptimizer)
 build_adadelta = _builder(AdadeltaOptimizer)
 build_rms_prop = _builder(RmsPropOptimizer)
+build_multi_precision_sgd = _builder(MultiPrecisionSgdOptimizer)
+build_wngrad = _builder(WngradOptimizer)
+build_storm = _builder(StormOptimizer)
 
 
 def build_ftrl(model: Any, engine: str = "SIMD", **kwargs: Any) -> Optimizer:
     return _build(model, FtrlOptimizer(engine=engine, **kwargs))
+
+
+def build_gftrl(model: Any, engine: str = "", **kwargs: Any) -> Optimizer:
+    return _build(model, GFtrlOptimizer(engine=engine, **kwargs))

@@ -75,23 +75,51 @@ NumGpuDevices = NumCudaDevices
 
 
 def FeedBlob(name: Any, arr: Any, device_option: Any = None) -> bool:
-    """Set a blob to a copy of an array, or to what a TensorProto holds."""
+    """Set a blob to a copy of an array, to what a TensorProto holds, or to a text. RuntimeError for anything else, as
+    lists and numbers of Python are, and for arrays of types that Caffe2 lacks."""
     if hasattr(arr, "data_type") and hasattr(arr, "dims"):
         arr = Caffe2TensorToNumpyArray(arr)
-    if np.asarray(arr).dtype.name in _NOT_CAFFE2:
-        raise RuntimeError(
-            f"Caffe2 has no tensors of {np.asarray(arr).dtype.name}: blob {str(name)!r} needs another type"
-        )
     with raised_as(RuntimeError):
-        _space().feed(str(name), np.array(arr, dtype=object if np.asarray(arr).dtype.kind in "SU" else None))
+        _space().feed(str(name), _fed(str(name), arr))
     return True
 
 
+def _fed(name: str, value: Any) -> Array:
+    """What a blob holds for a value that is fed; texts are bytes."""
+    if isinstance(value, (str, bytes)):
+        return np.array(_Text(_bytes(name, value)), object)
+    if not isinstance(value, np.ndarray):
+        given = type(value).__name__
+        raise UsageError(f"blob {name!r}: Caffe2 takes NumPy arrays and texts, not {given}: give np.array(...)")
+    if value.dtype.kind not in "SUO":
+        if value.dtype.name in _NOT_CAFFE2 or value.dtype.kind not in "biufc":
+            raise UsageError(f"Caffe2 has no tensors of {value.dtype.name}: blob {name!r} needs another type")
+        return np.array(value)
+    texts = np.empty(value.shape, object)
+    texts.reshape(-1)[:] = [_bytes(name, one) for one in value.ravel().tolist()]
+    return texts
+
+
+def _bytes(name: str, text: Any) -> bytes:
+    if not isinstance(text, (str, bytes)):
+        raise UsageError(f"blob {name!r}: an array of objects holds texts alone, there is {type(text).__name__}")
+    return text.encode() if isinstance(text, str) else text
+
+
+class _Text(bytes):
+    """The whole content of a blob, not an element of an array."""
+
+
 def FetchBlob(name: Any) -> Any:
-    """A copy of a blob. RuntimeError if there is none of this name."""
+    """A copy of a blob: an array, of bytes for texts; or the bytes of a text that was fed. RuntimeError if there is no
+    blob of this name."""
     with raised_as(RuntimeError):
         found = _space().fetch(str(name))
-    return found.copy() if isinstance(found, np.ndarray) else found
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.dtype == object and found.ndim == 0 and isinstance(found[()], _Text):
+        return bytes(found[()])
+    return found.copy()
 
 
 def FetchBlobs(names: Sequence[Any]) -> List[Any]:
