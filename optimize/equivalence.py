@@ -31,7 +31,7 @@ from optimize.rewriting.weights import Weights
 from runtime_arm.errors import ArmnetError, OptimizationError, first_line
 from runtime_arm.execution.predictor import Predictor
 from runtime_arm.execution.workspace import run_init_net
-from runtime_arm.netdef import NetDef
+from runtime_arm.netdef import NetDef, OperatorDef
 from runtime_arm.pair.fills import fill
 from runtime_arm.pair.metadata import TensorInfo
 from runtime_arm.pair.pair import Pair
@@ -48,6 +48,7 @@ SMALLEST_CHANGED = 16  # elements; smaller weights are left alone, since they ma
 SMALL, ODD, USUAL = (1, 64, 32), (3, 37, 6), (1, OTHER, STEP)
 SAMPLES = 2
 EMPTY = (0, 64, 32), (1, 0, 0)  # also tried: an empty batch, and a length of 0, if the plain net takes them
+MOST_TRIPS = 1 << 30  # exporters give a loop that its condition ends a larger number
 
 
 class Steps(NamedTuple):
@@ -103,7 +104,9 @@ def require_equal(
         compared += 1
         if compared == SAMPLES:
             break
-    if compared:
+    if compared and _may_never_end(program.net, program.weights):
+        report.notes.append("nothing was compared for inputs of no elements, with which a loop may never end")
+    elif compared:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # means of nothing are NaN
             for specs in _empty_choices(declared, program):
@@ -277,6 +280,22 @@ def _choices(
         specs = {info.name: spec for info in declared for spec in [known.get(info.name)] if spec is not None}
         if len(specs) == len(declared) and sum(spec.nbytes for spec in specs.values()) <= LARGEST_SAMPLE:
             yield specs
+
+
+def _may_never_end(net: NetDef, weights: Weights) -> bool:
+    """Whether a loop, here or in a net inside, ends by its condition alone, which of no elements may never change."""
+    return any(
+        _is_endless(op, weights) or any(_may_never_end(inner, weights) for inner in op.subnets()) for op in net.op
+    )
+
+
+def _is_endless(op: OperatorDef, weights: Weights) -> bool:
+    if op.full_type in ("While", "ONNXWhile"):
+        return not op.get_bool("has_trip_count")
+    if op.full_type != "onnx.Loop" or not op.input[0]:
+        return op.full_type == "onnx.Loop"
+    trips = weights.value(op.input[0])
+    return trips is not None and int(trips.max()) > MOST_TRIPS
 
 
 def _empty_choices(declared: Sequence[TensorInfo], program: Program) -> Iterator[Specs]:

@@ -114,6 +114,23 @@ def test_a_result_that_refuses_what_has_no_elements_is_noted(broken: Break) -> N
     assert "with inputs of no elements it refuses what the plain net takes: MaxPool" in report.notes[0]
 
 
+@pytest.mark.parametrize("trips", [None, 2**63 - 1, 9])
+def test_a_loop_that_may_never_end_of_no_elements_is_not_tried_with_none(trips: Any) -> None:
+    """The sum of no elements stays below the limit."""
+    body = (
+        'net "": i, c, v -> d, w\n onnx.Add(v, v) -> w\n onnx.ReduceSum(w) -> s  keepdims=0\n onnx.Less(s, most) -> d'
+    )
+    count = '""' if trips is None else "trips"
+    net = (
+        f'net "": x, most, goes, trips -> y\n onnx.Exp(x) -> a\n onnx.Loop({count}, goes, a) -> y  body={{\n{body}\n}}'
+    )
+    weights = {"most": np.float32(99), "goes": np.array(True), "trips": np.int64(0 if trips is None else trips)}
+    report = Report()
+    optimize(pair_of(net, weights, {"x": ("n", 3)}), report=report)
+    noted = any("inputs of no elements, with which a loop may never end" in note for note in report.notes)
+    assert noted == (trips != 9)
+
+
 def test_a_result_that_refuses_valid_inputs_is_refused(broken: Break) -> None:
     net = 'net "": x -> y\n onnx.NonZero(x) -> a\n Cast(a) -> b  to=1\n Relu(b) -> y'
     broken("Relu", OperatorDef.of("Squeeze", ["x"], ["y"], dims=[0]))

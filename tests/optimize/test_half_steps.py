@@ -71,8 +71,9 @@ def test_results_are_those_of_onnxruntime(batch: int) -> None:
     assert [value is not None and value.dtype for value in stored] == [np.float16] * 3
 
 
-def test_a_table_that_is_shorter_than_usual_samples_keeps_nothing_in_halves() -> None:
-    """Shapes are inferred for lengths that the net takes."""
+@pytest.mark.parametrize("words", [120, 2])
+def test_tables_that_are_shorter_than_usual_samples_keep_nothing_in_halves(words: int) -> None:
+    """Shapes are inferred for lengths that the net takes, and results compared for integers that it takes."""
     from onnx import TensorProto, helper, numpy_helper
 
     node = helper.make_node
@@ -83,7 +84,7 @@ def test_a_table_that_is_shorter_than_usual_samples_keeps_nothing_in_halves() ->
         node("Add", ["a", "places"], ["b"]),
         node("MatMul", ["b", "w"], ["y"]),
     ]
-    sizes = {"table": (64, 8), "words": (120, 8), "w": (8, 5)}
+    sizes = {"table": (64, 8), "words": (words, 8), "w": (8, 5)}
     weights = [
         numpy_helper.from_array(RANDOM.standard_normal(shape).astype(np.float16), name) for name, shape in sizes.items()
     ]
@@ -96,7 +97,7 @@ def test_a_table_that_is_shorter_than_usual_samples_keeps_nothing_in_halves() ->
     pair = optimize(plain, report=report)
     assert "instead of float16: 1; each alone gives" in report.notes[0], report.notes
     for shape in ((1, 1), (2, 64), (3, 7)):
-        feeds = {"ids": RANDOM.integers(0, 120, shape)}
+        feeds = {"ids": RANDOM.integers(0, words, shape)}
         results = [Predictor(one, threads=1).run(feeds)["y"] for one in (plain, pair)]
         assert_close(results[1], results[0], terms=8)
 

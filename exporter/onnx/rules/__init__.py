@@ -23,6 +23,7 @@ FAMILIES = (
     "arithmetic",
     "blocks",
     "control",
+    "conversion",
     "convolution",
     "indexing",
     "layout",

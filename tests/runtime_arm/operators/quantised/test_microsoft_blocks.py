@@ -56,6 +56,18 @@ def test_bias_and_zero_points_that_are_floats(bits: int) -> None:
     assert_close(run_kernel(op, operands)[0], onnxruntime_outputs(op, operands, [np.float32])[0], terms=4000)
 
 
+def test_accuracy_level_4_lets_onnxruntime_round_to_8_bits_and_armnet_does_not() -> None:
+    op, operands = product(4, (5,), 64, 9, "")
+    blocks = operands[0].reshape(5, 4, 16)
+    scales = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
+    steps = np.rint(blocks / scales) * scales
+    level = op.with_args(accuracy_level=4)
+    exact = run_kernel(op, operands)[0]
+    np.testing.assert_array_equal(run_kernel(level, operands)[0], exact)
+    on_steps = run_kernel(op, [steps.reshape(5, 64).astype(np.float32), *operands[1:]])[0]
+    assert_close(onnxruntime_outputs(level, operands, [np.float32])[0], on_steps, terms=40 * 64)
+
+
 def test_half_precision() -> None:
     op, operands = product(4, (3,), 64, 9, "packed", np.float16)
     assert assert_engines_match_reference(op, operands, constants=[1, 2, 3], terms=64) == ["NUMPY"]
