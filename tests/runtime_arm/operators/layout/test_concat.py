@@ -50,7 +50,7 @@ def test_unstacking_undoes_stacking(axis: int) -> None:
 
 def test_lengths_may_be_relative() -> None:
     x, lengths = np.arange(12), np.array([1, 1, 2, 2], np.int32)
-    op = OperatorDef.of("SplitByLengths", ["X", "l"], ["A", "B"], use_scaling_lengths=1)
+    op = OperatorDef.of("SplitByLengths", ["X", "l"], ["A", "B"], axis=0, use_scaling_lengths=1)
     assert [len(part) for part in run_kernel(op, [x, lengths], "NUMPY", constants=(1,))] == [4, 8]
 
 
