@@ -80,33 +80,16 @@ def test_every_public_name_it_mentions_exists() -> None:
         assert name in [*armnet.__all__, "runtime_arm"], name
 
 
-@pytest.mark.parametrize(
-    ("sentence", "table", "least"),
-    [
-        ("Time as a multiple of onnxruntime's", "## Known networks", 6),
-        (
-            "Instructions as a multiple of onnxruntime's, on an emulated Cortex-A72",
-            "## Instructions on emulated ARM",
-            3,
-        ),
-    ],
-)
-def test_its_ratios_are_those_of_the_benchmarks(sentence: str, table: str, least: int) -> None:
+def test_its_instructions_are_those_of_the_benchmarks() -> None:
     models = {
-        "VGG-16's convolutions": "vgg16_conv",
         "ResNet-18": "resnet18",
-        "GoogLeNet": "googlenet",
-        "ResNet-50": "resnet50",
         "SqueezeNet": "squeezenet1_1",
         "MobileNetV2": "mobilenet_v2",
     }
-    told = " ".join(README.split()).partition(sentence)[2].partition(". ")[0]
-    rows = BENCHMARKS.partition(table)[2].partition("\n## ")[0].splitlines()
-    compared = 0
+    told = " ".join(README.split()).partition("On an emulated Cortex-A72,")[2].partition(". ")[0]
+    rows = BENCHMARKS.partition("## Instructions on emulated ARM")[2].partition("\n## ")[0].splitlines()
     for name, network in models.items():
         found = re.search(rf"{name}\D*? (\d\.\d\d)", told)
-        if found is not None:
-            first = next(row.split("|") for row in rows if row.startswith(f"| {network} |"))
-            assert f" {found[1]} " in first, f"{name}: {found[1]}, measured {first}"
-            compared += 1
-    assert compared >= least
+        assert found is not None, f"README does not say how many instructions {name} takes"
+        first = next(row.split("|") for row in rows if row.startswith(f"| {network} |"))
+        assert f" {found[1]} " in first, f"{name}: {found[1]}, measured {first}"
