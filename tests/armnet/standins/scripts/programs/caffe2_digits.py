@@ -32,7 +32,9 @@ def add_training_operators(model, softmax, label):
     loss = model.AveragedLoss(xent, "loss")
     add_accuracy(model, softmax, label)
     model.AddGradientOperators([loss])
-    optimizer.build_sgd(model, base_learning_rate=0.03, policy="step", stepsize=1, gamma=0.999, momentum=0.9, nesterov=1)
+    optimizer.build_sgd(
+        model, base_learning_rate=0.03, policy="step", stepsize=1, gamma=0.999, momentum=0.9, nesterov=1
+    )
 
 
 arg_scope = {"order": "NCHW"}
