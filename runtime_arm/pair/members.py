@@ -22,7 +22,7 @@ from runtime_arm.records import NamedTuple
 UNREADABLE = (OSError, ValueError, EOFError, OverflowError, RuntimeError, struct.error, zlib.error, BadZipFile)
 
 _ENCRYPTED, _UTF_8 = 1, 0x800  # flags: of the content, of the name
-_MOST_INFLATED = 1032  # bytes that deflate can make of one: 258 bytes take two bits (zlib's technical details)
+MOST_INFLATED = 1032  # bytes that deflate can make of one: 258 bytes take two bits (zlib's technical details)
 _ALIGNMENT = 64  # bytes, of a stored member that is used where it lies
 _PIECE = 1 << 20  # bytes that are inflated at a time
 _LONGEST_NAME = 200  # characters of it in an error
@@ -72,7 +72,7 @@ class Member(NamedTuple):
         return self._inflated()
 
     def _inflated(self) -> memoryview:
-        if self.nbytes > _MOST_INFLATED * self.entry.compress_size:
+        if self.nbytes > MOST_INFLATED * self.entry.compress_size:
             raise PairError(f"{self.place}: {self.entry.compress_size} bytes cannot become {self.nbytes}")
         require_memory(self.nbytes, self.place)
         with memory_for(self.place):

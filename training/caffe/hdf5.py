@@ -10,7 +10,9 @@ import numpy as np
 
 from exporter.caffe.blob import Blob
 from runtime_arm.errors import FormatError, MissingDependency, UsageError, first_line
+from runtime_arm.machine.memory import require_memory
 from runtime_arm.netdef import Array
+from runtime_arm.pair.members import MOST_INFLATED
 
 SUFFIX = ".h5"  # of such files beside those in protobuf
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -39,6 +41,33 @@ def is_hdf5(content: Any) -> bool:
     return bytes(content[: len(_SIGNATURE)]) == _SIGNATURE
 
 
+def member(group: Any, name: str) -> Any:
+    """What a group of an HDF5 file holds under a name. KeyError if there is nothing, ValueError if it is a link: those
+    may lead to other files."""
+    from h5py import HardLink
+
+    if name in group and not isinstance(group.get(name, getlink=True), HardLink):
+        raise ValueError(f"{name!r} is a link")
+    return group[name]
+
+
+def numbers(group: Any, name: str) -> Array:
+    """The float32 numbers of a dataset. ValueError as of ``_dataset``."""
+    return np.asarray(_dataset(group, name), np.float32)
+
+
+def _dataset(group: Any, name: str) -> Any:
+    """The dataset of this name. ValueError if its content lies in other files, or is more than its bytes can hold: a
+    few bytes of a file can state any size. ResourceError if it is more than the memory."""
+    dataset = member(group, name)
+    if dataset.external or dataset.is_virtual:
+        raise ValueError(f"the content of {name!r} lies in another file")
+    if dataset.nbytes > MOST_INFLATED * dataset.id.get_storage_size():
+        raise ValueError(f"{name!r} states {dataset.nbytes} bytes, and the file has fewer")
+    require_memory(4 * dataset.size, lambda: f"the dataset {name!r}")
+    return dataset
+
+
 @contextmanager
 def _opened(content: Any, what: str) -> Iterator[Any]:
     try:
@@ -61,10 +90,12 @@ def parameters_of(content: Any) -> Dict[str, List[Blob]]:
     """
     found: Dict[str, List[Blob]] = {}
     with _opened(content, "caffemodel") as file:
-        for name, layer in file["data"].items():
+        data = member(file, "data")
+        for name in data:
+            layer = member(data, name)
             if sorted(layer) != sorted(str(number) for number in range(len(layer))):
                 raise FormatError(f"layer {name!r} shares a part of its parameters; save the net as a caffemodel")
-            blobs = [_blob(np.asarray(layer[str(number)], np.float32)) for number in range(len(layer))]
+            blobs = [_blob(numbers(layer, str(number))) for number in range(len(layer))]
             if blobs:
                 found[name] = blobs
     return found
@@ -100,9 +131,10 @@ def parameters_in(layers: Sequence[Tuple[str, Sequence[Blob]]], with_gradients: 
 def state_of(content: Any) -> State:
     """What a solverstate holds."""
     with _opened(content, "solverstate") as file:
-        iteration, step = (int(np.ravel(file[name])[0]) for name in ("iter", "current_step"))
-        history = [np.asarray(file["history"][str(number)], np.float32) for number in range(len(file["history"]))]
-        learned = file["learned_net"][()] if "learned_net" in file else b""
+        iteration, step = (int(np.ravel(_dataset(file, name))[0]) for name in ("iter", "current_step"))
+        past = member(file, "history")
+        history = [numbers(past, str(number)) for number in range(len(past))]
+        learned = _dataset(file, "learned_net")[()] if "learned_net" in file else b""
     return State(iteration, step, history, learned.decode() if isinstance(learned, bytes) else str(learned))
 
 

@@ -349,4 +349,4 @@ def test_zipfile_is_not_imported_for_a_folder(tmp_path: Path) -> None:
 def test_deflate_cannot_make_more_of_a_byte_than_is_allowed() -> None:
     deflated = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = deflated.compress(bytes(1 << 24)) + deflated.flush()
-    assert (1 << 24) / len(packed) <= members._MOST_INFLATED
+    assert (1 << 24) / len(packed) <= members.MOST_INFLATED

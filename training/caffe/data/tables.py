@@ -10,7 +10,7 @@ import numpy as np
 from runtime_arm.errors import FeedError, UsageError, first_line
 from runtime_arm.files import map_file
 from runtime_arm.netdef import Array
-from training.caffe.hdf5 import h5py_for
+from training.caffe.hdf5 import h5py_for, numbers
 
 Table = Dict[str, Array]
 
@@ -25,8 +25,8 @@ def hdf5_table(source: Path, names: Sequence[str]) -> Table:
         try:
             with h5py.File(path, "r") as file:
                 for name in names:
-                    parts[name].append(np.asarray(file[name], np.float32))
-        except (OSError, KeyError, ValueError, TypeError) as error:
+                    parts[name].append(numbers(file, name))
+        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise FeedError(f"{path}: cannot be read as HDF5 with {', '.join(names)}: {first_line(error)}") from error
     if not all(parts.values()):
         raise UsageError(f"{source}: lists no HDF5 files")
